@@ -1,0 +1,62 @@
+# Everything a checkout needs: Python 3.10 or newer and make. `make run` and `make test` set up the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := requirements/dev.lock
+EXTRAS := otlp fsspec fast sidecar
+UV := uv==0.13.9
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format types bench wheel lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{printf "%-16s%s\n", $$1, $$2}'
+
+$(VENV): $(STAMP)
+
+# Built anew whenever the lock or the project's metadata changes; a half-built environment has no stamp.
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "sediment-otel needs Python 3.10 or newer; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Building $(VENV) ..." >&2
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: $(STAMP) ## convert an example agent session into a fact store and show what came out
+	@PYTHON=$(BIN)/python BIN=$(BIN) bash examples/run.sh
+
+test: $(STAMP) ## run all tests
+	$(BIN)/python -m pytest -q
+
+lint: $(STAMP) ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## let ruff correct what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## mypy --strict on the package
+	$(BIN)/mypy --strict src
+
+bench: $(STAMP) ## measure translation against its floor
+	$(BIN)/python benchmarks/bench.py
+
+wheel: $(STAMP) ## build the wheel into dist/
+	$(BIN)/python -m hatchling build -t wheel
+
+lock: ## resolve the lock file anew (all platforms, Python 3.10 and newer)
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
+	$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install -qq --disable-pip-version-check $(UV) && \
+	UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  --group dev $(EXTRAS:%=--extra %) pyproject.toml -o $(LOCK)
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
