@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts back from where a sink put them: JSON Lines (plain, gzip, zstd), standard input, or a store.
+
+What a file is, is decided by its first bytes, not by its name. Each fact comes as the bytes that were
+written, with the place where it stands; nothing is parsed here. A line that is too long costs only
+itself. What cannot be read at all raises `FactsError`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, BinaryIO, NamedTuple
+
+from .base import StorageError
+from .store import read_rows
+
+#: Four times the largest fact that is made by default.
+MAX_LINE_BYTES = 256 * 1024 * 1024
+_SQLITE = b"SQLite format 3\x00"
+_BOM = b"\xef\xbb\xbf"
+
+
+class FactsError(StorageError):
+    """A file of facts cannot be read, or not to its end."""
+
+
+class FactRecord(NamedTuple):
+    """One fact as it was written. `problem` says why `data` is empty, where it is."""
+
+    data: bytes
+    place: str
+    problem: str | None = None
+
+
+def _gunzip(file: BinaryIO) -> Any:
+    return gzip.GzipFile(fileobj=file, mode="rb")
+
+
+def _unzstd(file: BinaryIO) -> Any:
+    import zstandard
+
+    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+
+
+_PACKED: tuple[tuple[bytes, Callable[[BinaryIO], Any]], ...] = ((b"\x1f\x8b", _gunzip), (b"\x28\xb5\x2f\xfd", _unzstd))
+
+
+def read_facts(path: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[FactRecord]:
+    """The facts of one file, store, or standard input (`-`), in their order. Raises `FactsError`."""
+    if path == "-":
+        yield from _read_stream(sys.stdin.buffer, "standard input", max_line_bytes)
+        return
+    if os.path.isdir(path):
+        raise FactsError("is a directory", path, "name the files in it")
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise _unreadable(error, path) from None
+    with closing(file):
+        if not file.peek(len(_SQLITE)).startswith(_SQLITE):
+            yield from _read_stream(file, path, max_line_bytes)
+            return
+    try:
+        for inference_call_id, encoded in read_rows(path):
+            yield FactRecord(encoded, f"{path}:{inference_call_id}")
+    except StorageError as error:
+        raise FactsError(error.what, error.where, error.way_out) from None
+
+
+def _read_stream(file: Any, path: str, limit: int) -> Iterator[FactRecord]:
+    try:
+        head = file.peek(4)
+        if head.startswith(_SQLITE[:4]):
+            raise FactsError("is a SQLite file", path, "give the store by its file name, not through a pipe")
+        for magic, unpack in _PACKED:
+            if head.startswith(magic):
+                file = unpack(file)
+                break
+        for number, line in enumerate(_lines(file, limit), 1):
+            place = f"{path}:{number}"
+            if line is None:
+                yield FactRecord(b"", place, f"the line is longer than {limit} bytes")
+                continue
+            data = (line.removeprefix(_BOM) if number == 1 else line).strip()
+            if data:
+                yield FactRecord(data, place)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(error, path) from None
+    except Exception as error:
+        # zstandard is imported only where it is needed, and so is the name of its error.
+        if type(error).__name__ != "ZstdError":
+            raise
+        raise _unreadable(error, path) from None
+
+
+def _lines(file: Any, limit: int) -> Iterator[bytes | None]:
+    """Lines with their ends; None for one that is longer than `limit`, which is passed over."""
+    while line := file.readline(limit + 1):
+        if len(line) <= limit or line.endswith(b"\n"):
+            yield line
+            continue
+        while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
+def _unreadable(error: Exception, path: str) -> FactsError:
+    if isinstance(error, OSError) and error.errno is not None:
+        return FactsError(f"cannot be read ({os.strerror(error.errno)})", path, "check its name and permissions")
+    if isinstance(error, ValueError):
+        return FactsError("is no file name", path, "check the name")
+    return FactsError(
+        f"is cut short or damaged ({type(error).__name__})", path, "what stood before is read; write the file again"
+    )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which sink a URL or a file name means. One more sink is one more row of `SINKS`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+from .base import Sink, SinkError, SinkOptions
+
+
+class SinkRow(NamedTuple):
+    """How a sink is known and where it lives.
+
+    `names` are whole names, `suffixes` ends of file names, `schemes` of URLs. `factory` is
+    `module:callable`, imported when the sink is first used; it takes the location (unless the sink is
+    known by name alone) and a `SinkOptions`.
+    """
+
+    factory: str
+    accepted: str
+    names: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
+
+
+_HERE = "sediment_otel.sinks"
+SINKS: tuple[SinkRow, ...] = (
+    SinkRow(f"{_HERE}.jsonl:standard_output", "- (JSON Lines on standard output)", names=("-",)),
+    SinkRow(
+        f"{_HERE}.jsonl:JsonLinesFile",
+        "FILE.jsonl (also .ndjson, with .gz or .zst)",
+        suffixes=tuple(f".{kind}{packed}" for kind in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst")),
+    ),
+    SinkRow(f"{_HERE}.store:Store", "FILE.db (also .sqlite, .sqlite3)", suffixes=(".db", ".sqlite", ".sqlite3")),
+)
+#: Existing devices and pipes, whatever their name (/dev/null, /dev/stdout), take JSON Lines.
+_FOR_DEVICES = f"{_HERE}.jsonl:JsonLinesFile"
+# Two letters at least: `c:\facts.db` is a path.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+
+
+def open_sink(url: str, **options: Any) -> Sink:
+    """The sink that `url` names, opened. `options` are those of `SinkOptions`. Raises `SinkError`."""
+    chosen = SinkOptions(**options)
+    if url in {name for row in SINKS for name in row.names}:
+        (row,) = (row for row in SINKS if url in row.names)
+        return cast(Sink, _load(row.factory)(chosen))
+    scheme = _SCHEME.match(url)
+    if scheme and scheme[1].lower() != "file":
+        for row in SINKS:
+            if scheme[1].lower() in row.schemes:
+                return cast(Sink, _load(row.factory)(url, chosen))
+        raise _unknown(f"{scheme[1]}://…")
+    path = unquote(urlsplit(url).path) if scheme else url
+    for row in SINKS:
+        if path.lower().endswith(row.suffixes or ("\0",)):
+            return cast(Sink, _load(row.factory)(path, chosen))
+    if _is_device(path):
+        return cast(Sink, _load(_FOR_DEVICES)(path, chosen))
+    raise _unknown(path)
+
+
+def _is_device(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _unknown(where: str) -> SinkError:
+    return SinkError("is no sink that is known here", where, "accepted are " + ", ".join(row.accepted for row in SINKS))
+
+
+def _load(dotted: str) -> Callable[..., Any]:
+    module, _, name = dotted.partition(":")
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return loaded
