@@ -16,10 +16,14 @@ from .dumps import read_dump
 from .fields import Unreadable
 from .json_form import SCOPED_FIELDS, TOO_DEEP, Item, read_group, read_log, read_request, read_span, rejected
 from .parse import ParseError, parse_json
+from .typed import read_typed
 
 
 def decode_json(data: bytes | str, *, strict: bool = False) -> Batch:
     """Telemetry of one JSON text; text that is not JSON gives one `Rejected` of kind "document"."""
+    spans = read_typed(data)
+    if spans is not None:
+        return Batch(items=list(spans))
     try:
         obj = parse_json(data)
     except ParseError as error:

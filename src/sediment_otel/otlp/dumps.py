@@ -85,7 +85,7 @@ def _time(value: Any) -> int | None:
     if type(value) is list and len(value) == 2:
         seconds, nanos = value
         if type(seconds) is int and type(nanos) is int:
-            return _within(seconds * 10**9 + nanos)
+            return _within(int(seconds) * 10**9 + int(nanos))
         return None
     if type(value) is str:
         if not (value.isdigit() and value.isascii() and len(value) <= 20):
@@ -251,14 +251,15 @@ def _js_end(obj: dict[str, Any], start: int | None) -> int | None:
     if start is None or duration is None:
         return None
     if type(duration) in (int, float) and 0 <= duration <= 1e15:
-        return start + round(duration * 1000)
+        return _within(start + round(duration * 1000))
     if type(duration) is list and len(duration) == 2 and all(type(part) is int for part in duration):
         return _within(start + duration[0] * 10**9 + duration[1])
     return None
 
 
 def _within(number: Any) -> int | None:
-    return int(number) if 0 < number <= MAX_TIME else None
+    found = int(number)
+    return found if 0 < found <= MAX_TIME else None
 
 
 def _js_log(obj: dict[str, Any]) -> LogRecord:
