@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.installed
 LOCK := requirements/dev.lock
 EXTRAS := otlp fsspec fast sidecar
@@ -16,20 +17,24 @@ help: ## list the targets
 
 $(VENV): $(STAMP)
 
-# Built anew whenever the lock or the project's metadata changes; a half-built environment has no stamp.
-$(STAMP): $(LOCK) pyproject.toml
+# Built anew whenever the lock changes; a half-built environment has no stamp.
+$(LOCKED): $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
-	  echo "sediment-otel needs Python 3.10 or newer; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "sediment-otel needs Python 3.10 or newer; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 | head -n 1)" >&2; \
 	  echo "Name another one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Building $(VENV) ..." >&2
+	@echo "Building $(VENV) with $$($(PYTHON) --version) ..." >&2
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCK)
+	@touch $@
+
+# The project's own metadata (entry points, version) changed: put only the project in again.
+$(STAMP): $(LOCKED) pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 run: $(STAMP) ## convert an example agent session into a fact store and show what came out
-	@PYTHON=$(BIN)/python BIN=$(BIN) bash examples/run.sh
+	@BIN=$(BIN) bash examples/run.sh
 
 test: $(STAMP) ## run all tests
 	$(BIN)/python -m pytest -q

@@ -44,6 +44,14 @@ class LossCode(str, Enum):
     ATTRIBUTES_DROPPED = "attributes_dropped"
 
 
+class DropReason(str, Enum):
+    """Why an ended span was never translated in process: it was lost before, not judged unfit."""
+
+    QUEUE_FULL = "queue_full"
+    SINK_FAILED = "sink_failed"
+    SHUTDOWN_TIMEOUT = "shutdown_timeout"
+
+
 class GatewayProvider(str, Enum):
     """The capture gateway that saw the call (Sediment's closed set); never the model service."""
 

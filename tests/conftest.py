@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: how hypothesis searches.
+
+`ci` (chosen where `CI` is set) is reproducible; `dev` searches anew each time; `long` is for an evening by hand:
+`HYPOTHESIS_PROFILE=long make test`. No profile has a deadline: a shared machine is no measuring instrument.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_PATIENT = [HealthCheck.too_slow]
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=_PATIENT)
+settings.register_profile("dev", deadline=None, print_blob=True, suppress_health_check=_PATIENT)
+settings.register_profile("long", deadline=None, max_examples=20_000, suppress_health_check=_PATIENT)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
