@@ -51,16 +51,12 @@ class AtomicFile:
         self.where = path
         self._target = os.path.realpath(path)
         self._temporary: str | None = None
+        self._process = os.getpid()
         try:
             self.file: BinaryIO = self._open()
         except OSError as error:
             raise sink_error(error, path) from None
         self._open_now = True
-
-    @property
-    def replaces(self) -> bool:
-        """Whether there is a regular file, which can be read back and takes its target's place."""
-        return self._temporary is not None
 
     def _open(self) -> BinaryIO:
         try:
@@ -83,8 +79,8 @@ class AtomicFile:
         return os.fdopen(descriptor, "wb", buffering=1 << 18)
 
     def publish(self) -> None:
-        """Write out and take the target's place. A second call does nothing."""
-        if not self._open_now:
+        """Write out and take the target's place. A second call does nothing, nor one in a forked child."""
+        if not self._open_now or self._process != os.getpid():
             return
         try:
             self.file.flush()
@@ -101,8 +97,8 @@ class AtomicFile:
             raise sink_error(error, self.where) from None
 
     def discard(self) -> None:
-        """Remove what was written so far; the target is as it was. A second call does nothing."""
-        if not self._open_now:
+        """Remove what was written; the target is as it was. A second call does nothing, nor one in a forked child."""
+        if not self._open_now or self._process != os.getpid():
             return
         self._open_now = False
         with suppress(OSError):  # the bytes that could not be written are to be dropped anyway

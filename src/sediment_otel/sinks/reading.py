@@ -8,14 +8,13 @@ itself. What cannot be read at all raises `FactsError`.
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import sys
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
+
+from sediment_otel.sources.inflate import InflateError, inflated, is_compressed
 
 from .base import StorageError
 from .store import read_rows
@@ -36,19 +35,6 @@ class FactRecord(NamedTuple):
     data: bytes
     place: str
     problem: str | None = None
-
-
-def _gunzip(file: BinaryIO) -> Any:
-    return gzip.GzipFile(fileobj=file, mode="rb")
-
-
-def _unzstd(file: BinaryIO) -> Any:
-    import zstandard
-
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
-
-
-_PACKED: tuple[tuple[bytes, Callable[[BinaryIO], Any]], ...] = ((b"\x1f\x8b", _gunzip), (b"\x28\xb5\x2f\xfd", _unzstd))
 
 
 def read_facts(path: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[FactRecord]:
@@ -78,10 +64,8 @@ def _read_stream(file: Any, path: str, limit: int) -> Iterator[FactRecord]:
         head = file.peek(4)
         if head.startswith(_SQLITE[:4]):
             raise FactsError("is a SQLite file", path, "give the store by its file name, not through a pipe")
-        for magic, unpack in _PACKED:
-            if head.startswith(magic):
-                file = unpack(file)
-                break
+        if is_compressed(head):
+            file = inflated(file, head)
         for number, line in enumerate(_lines(file, limit), 1):
             place = f"{path}:{number}"
             if line is None:
@@ -90,12 +74,7 @@ def _read_stream(file: Any, path: str, limit: int) -> Iterator[FactRecord]:
             data = (line.removeprefix(_BOM) if number == 1 else line).strip()
             if data:
                 yield FactRecord(data, place)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(error, path) from None
-    except Exception as error:
-        # zstandard is imported only where it is needed, and so is the name of its error.
-        if type(error).__name__ != "ZstdError":
-            raise
+    except (OSError, InflateError) as error:
         raise _unreadable(error, path) from None
 
 
@@ -111,10 +90,8 @@ def _lines(file: Any, limit: int) -> Iterator[bytes | None]:
 
 
 def _unreadable(error: Exception, path: str) -> FactsError:
+    if isinstance(error, InflateError):
+        return FactsError(error.reason, path, "what stands before is read; write the file again")
     if isinstance(error, OSError) and error.errno is not None:
         return FactsError(f"cannot be read ({os.strerror(error.errno)})", path, "check its name and permissions")
-    if isinstance(error, ValueError):
-        return FactsError("is no file name", path, "check the name")
-    return FactsError(
-        f"is cut short or damaged ({type(error).__name__})", path, "what stood before is read; write the file again"
-    )
+    return FactsError(f"cannot be read ({type(error).__name__})", path, "check its name")

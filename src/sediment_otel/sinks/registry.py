@@ -33,14 +33,14 @@ _HERE = "sediment_otel.sinks"
 SINKS: tuple[SinkRow, ...] = (
     SinkRow(f"{_HERE}.jsonl:standard_output", "- (JSON Lines on standard output)", names=("-",)),
     SinkRow(
-        f"{_HERE}.jsonl:JsonLinesFile",
+        f"{_HERE}.jsonl:json_lines",
         "FILE.jsonl (also .ndjson, with .gz or .zst)",
         suffixes=tuple(f".{kind}{packed}" for kind in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst")),
     ),
     SinkRow(f"{_HERE}.store:Store", "FILE.db (also .sqlite, .sqlite3)", suffixes=(".db", ".sqlite", ".sqlite3")),
 )
 #: Existing devices and pipes, whatever their name (/dev/null, /dev/stdout), take JSON Lines.
-_FOR_DEVICES = f"{_HERE}.jsonl:JsonLinesFile"
+_FOR_DEVICES = f"{_HERE}.jsonl:json_lines"
 # Two letters at least: `c:\facts.db` is a path.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
@@ -58,8 +58,10 @@ def open_sink(url: str, **options: Any) -> Sink:
                 return cast(Sink, _load(row.factory)(url, chosen))
         raise _unknown(f"{scheme[1]}://…")
     path = unquote(urlsplit(url).path) if scheme else url
+    if "\0" in path:
+        raise _unknown("a name with a NUL in it")
     for row in SINKS:
-        if path.lower().endswith(row.suffixes or ("\0",)):
+        if path.lower().endswith(row.suffixes):
             return cast(Sink, _load(row.factory)(path, chosen))
     if _is_device(path):
         return cast(Sink, _load(_FOR_DEVICES)(path, chosen))
@@ -69,7 +71,7 @@ def open_sink(url: str, **options: Any) -> Sink:
 def _is_device(path: str) -> bool:
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):
+    except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 

@@ -10,6 +10,9 @@ two gigabytes with the smallest usual spans (0.8 KB, 2.5 million facts) therefor
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Container, Sequence
+
+from .base import Delivery, Receipt
 
 IN_MEMORY = 200_000
 CACHE_KIB = 16 * 1024
@@ -47,9 +50,54 @@ class SeenIds:
         row = self._far.execute("SELECT number FROM seen WHERE id = ?", (key,)).fetchone()
         return int(row[0])
 
+    def forget(self, key: str) -> None:
+        """As if the id had never come."""
+        if self._near.pop(key, None) is None and self._far is not None:
+            self._far.execute("DELETE FROM seen WHERE id = ?", (key,))
+
     def close(self) -> None:
         """Forget everything."""
         self._near.clear()
         if self._far is not None:
             self._far.close()
             self._far = None
+
+
+class Repeats:
+    """Duplicates and conflicts of one run, told apart by a keyed 64-bit hash of the fact's bytes.
+
+    `may_repeat` holds the only ids that can come twice, where the caller knows them: no other id costs
+    anything then.
+    """
+
+    def __init__(self, may_repeat: Container[str] | None = None) -> None:
+        self._may_repeat = may_repeat
+        self._seen = SeenIds()
+
+    def sort_out(self, batch: Sequence[Delivery]) -> tuple[list[Receipt], list[bytes]]:
+        """A receipt for each fact, and the lines (with their ends) of those that are to be stored."""
+        if any(b"\n" in delivery.encoded for delivery in batch):
+            raise ValueError("the JSON of a fact must stand on one line")
+        receipts: list[Receipt] = []
+        lines: list[bytes] = []
+        for delivery in batch:
+            earlier = None
+            if self._may_repeat is None or delivery.inference_call_id in self._may_repeat:
+                mark = hash(delivery.encoded)
+                earlier = self._seen.first(delivery.inference_call_id, mark)
+            if earlier is None:
+                lines.append(delivery.encoded + b"\n")
+                receipts.append(Receipt.STORED)
+            else:
+                receipts.append(Receipt.DUPLICATE if earlier == mark else Receipt.CONFLICT)
+        return receipts, lines
+
+    def forget(self, batch: Sequence[Delivery], receipts: Sequence[Receipt]) -> None:
+        """Take back what `sort_out` remembered: the lines could not be written."""
+        for delivery, receipt in zip(batch, receipts, strict=True):
+            if receipt is Receipt.STORED:
+                self._seen.forget(delivery.inference_call_id)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._seen.close()

@@ -97,8 +97,7 @@ class Store(SinkBase):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, explained(self.path):
-            database = self._database()
+        with self._guarded() as database:
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database
@@ -110,10 +109,11 @@ class Store(SinkBase):
 
     def close(self) -> None:
         """Everything is committed already; the file is left without a log beside it."""
-        with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                with explained(self.path):
-                    self._connection.close()
+        if self._process != os.getpid():
+            self._leave_to_parent()
+        with self._lock, explained(self.path):
+            if self._connection is not None:
+                self._connection.close()
             self._connection = None
 
     # -- queries
@@ -151,22 +151,31 @@ class Store(SinkBase):
         return [ReusedId(*row) for row in self._query(query)]
 
     def _query(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        with self._lock, explained(self.path):
-            return self._database().execute(query, values).fetchall()
+        with self._guarded() as database:
+            return database.execute(query, values).fetchall()
 
     # -- the connection
 
     def _connect(self) -> sqlite3.Connection:
         return connect(self.path, busy_timeout=self._options.busy_timeout, durable=self._options.durable)
 
-    def _database(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise SinkError("is closed", self.path, "open the store again")
+    @contextmanager
+    def _guarded(self) -> Iterator[sqlite3.Connection]:
+        """The connection of this process, for one thread at a time."""
         if self._process != os.getpid():
+            self._leave_to_parent()
+        with self._lock, explained(self.path):
+            if self._connection is None:
+                raise SinkError("is closed", self.path, "open the store again")
+            yield self._connection
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: a lock that another thread of the parent held is never given back here."""
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        if self._connection is not None:
             _INHERITED.append(self._connection)
             self._connection = self._connect()
-            self._process = os.getpid()
-        return self._connection
 
 
 def read_facts(path: str, session_id: str | None = None, org: str | None = None) -> Iterator[bytes]:
