@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a dialect is: one producer's way of writing a model call, as data.
+
+A dialect is one module with one `Dialect` value, and one row in `dialects.registry`. It says how its spans
+are known (`detect`), where messages stand (`sources`, tried in order), and which attributes feed the
+scalar fields (`fields`). It never decides what Sediment can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..genai import Content, Detection, Subject
+from ..telemetry import LogRecord, Span
+
+#: Reads a subject's messages from one kind of place, or None where the place is not there.
+SourceReader: TypeAlias = "Callable[[Subject], Content | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One kind of place in which a dialect keeps messages. `name` is shown to people."""
+
+    name: str
+    read: SourceReader
+
+
+@dataclass(frozen=True, slots=True)
+class LogCall:
+    """A call that log records alone describe: the records, and the key it is captured under."""
+
+    records: tuple[LogRecord, ...]
+    capture_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One producer's way of writing. All tables map a field to attribute keys, the first usable one wins.
+
+    `fields` may name: model, model_provider, input_tokens, output_tokens, response_id, finish_reasons.
+    `message_attributes` are the keys (anywhere: span, event, log record) whose JSON text holds messages,
+    so that `raw` stores them parsed. `span_extra` computes what no table can say (a value inside JSON text,
+    a sum): it returns field values that count where the tables found nothing, or under a key with a leading
+    "=" where they replace what the tables found.
+    """
+
+    name: str
+    title: str
+    detect: Callable[[Span], Detection | None]
+    sources: tuple[Source, ...] = ()
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    session_keys: tuple[str, ...] = ()
+    user_keys: tuple[str, ...] = ()
+    message_attributes: frozenset[str] = frozenset()
+    span_extra: Callable[[Subject], Mapping[str, Any]] | None = None
+    #: Log records that this dialect's calls consist of or lend content to.
+    wants_record: Callable[[LogRecord], bool] | None = None
+    #: Calls among log records that belong to no span.
+    log_calls: Callable[[Iterable[LogRecord]], Iterable[LogCall]] | None = None
+    #: Spans that are no calls but lend ids to their parent call.
+    lends_ids: Callable[[Span], bool] | None = None
+    seen: tuple[str, ...] = ()
+    not_recoverable: tuple[str, ...] = ()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry of dialects: which are known, which one speaks on a span, and reading through all of them.
+
+Two orders come from one table. Detection asks the most specific dialect first, the current conventions
+last. Content is taken from the current conventions first (contract, section 3), then from the others in
+the order of the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..genai import Detection, Reading, Subject
+from ..telemetry import LogRecord, Span
+from ..vocabulary import SpanRole
+from . import gen_ai
+from .base import Dialect, Source
+
+#: One row per dialect, the most specific first. The current conventions come last.
+DIALECTS: tuple[Dialect, ...] = (gen_ai.DIALECT,)
+
+BY_NAME: dict[str, Dialect] = {dialect.name: dialect for dialect in DIALECTS}
+_SPECIFIC = tuple(dialect.detect for dialect in DIALECTS if dialect is not gen_ai.DIALECT)
+_OTHER_SOURCES: tuple[Source, ...] = tuple(
+    source for dialect in DIALECTS if dialect is not gen_ai.DIALECT for source in dialect.sources
+)
+SOURCES: tuple[Source, ...] = gen_ai.DIALECT.sources + _OTHER_SOURCES
+_RECORD_TESTS = tuple(dialect.wants_record for dialect in DIALECTS if dialect.wants_record is not None)
+_LENDING = tuple(dialect.lends_ids for dialect in DIALECTS if dialect.lends_ids is not None)
+
+#: Keys, anywhere in the telemetry, whose JSON text holds messages and is stored parsed in `raw`.
+MESSAGE_ATTRIBUTES: frozenset[str] = frozenset().union(*(dialect.message_attributes for dialect in DIALECTS))
+#: Session and user keys of the products, for spans whose own dialect does not name one.
+PRODUCT_SESSION_KEYS: tuple[str, ...] = tuple(dict.fromkeys(k for d in DIALECTS for k in d.session_keys))
+
+_NO_DIALECT = Detection("none", SpanRole.OTHER, "no dialect knows this span")
+
+
+def detect(span: Span) -> Detection:
+    """Which dialect speaks on the span and what the span is; `none` and OTHER where no dialect knows it."""
+    for test in _SPECIFIC:
+        found = test(span)
+        if found is not None:
+            return found
+    return gen_ai.detect(span) or _NO_DIALECT
+
+
+def wanted(record: LogRecord) -> bool:
+    """Whether any dialect takes content or scalars from such a log record."""
+    return any(test(record) for test in _RECORD_TESTS)
+
+
+def lends_ids(span: Span) -> bool:
+    """Whether the span is no call itself but may supply an id that its parent call lacks."""
+    return any(test(span) for test in _LENDING)
+
+
+def _table(dialect: Dialect) -> dict[str, tuple[str, ...]]:
+    table = dict(gen_ai.DIALECT.fields)
+    if dialect is not gen_ai.DIALECT:
+        for field, keys in dialect.fields.items():
+            table[field] = table.get(field, ()) + tuple(key for key in keys if key not in table.get(field, ()))
+    return table
+
+
+_TABLES: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    dialect.name: tuple(_table(dialect).items()) for dialect in DIALECTS
+}
+_DEFAULT_TABLE = tuple(gen_ai.DIALECT.fields.items())
+
+
+def read(subject: Subject, detection: Detection) -> Reading:
+    """The GenAI form of a model call: each direction whole from the first source that yields a message.
+
+    Scalars come from the span, then from its details events and records. Never raises on what a trace holds.
+    """
+    reading = Reading(detection)
+    problems: dict[str, Any] = {}
+    source_of_input: Any = None
+    system_elsewhere: Any = None
+    for source in SOURCES:
+        content = source.read(subject)
+        if content is None:
+            continue
+        for direction, reason in content.problems.items():
+            problems.setdefault(direction, reason)
+        if content.input is not None and reading.input is None:
+            reading.input = content.input
+            source_of_input = source
+            reading.system = content.system
+        elif content.system is not None and system_elsewhere is None:
+            system_elsewhere = content.system
+        if content.output is not None and reading.output is None:
+            reading.output = content.output
+        if reading.input is not None and reading.output is not None:
+            break
+    if reading.system is None and system_elsewhere is not None and (source_of_input is None or "system" not in problems):
+        reading.system = system_elsewhere
+    for direction, reason in problems.items():
+        if getattr(reading, direction) is None:
+            reading.problem, reading.problem_at = reason, f"/{direction}"
+    _read_fields(subject, reading)
+    return reading
+
+
+def _read_fields(subject: Subject, reading: Reading) -> None:
+    holders = [subject.span.attributes]
+    if subject.records or subject.span.events:
+        details = gen_ai.details_attributes(subject)
+        if details:
+            holders.append(details)
+    dialect = BY_NAME.get(reading.detection.dialect)
+    fields, sources = reading.fields, reading.field_sources
+    for attributes in holders:
+        for field, keys in _TABLES.get(reading.detection.dialect, _DEFAULT_TABLE):
+            if field in fields:
+                continue
+            for key in keys:
+                value = attributes.get(key)
+                if value is not None and value != "":
+                    fields[field] = value
+                    sources[field] = key
+                    break
+    if dialect is not None and dialect.span_extra is not None:
+        for name, value in dialect.span_extra(subject).items():
+            field = name.lstrip("=")
+            if value is not None and (name.startswith("=") or field not in fields):
+                fields[field] = value
+                sources[field] = f"{dialect.name} ({field})"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a span: decode, select, read its dialect, translate, redact, and out. Two passes over batches.
+
+`first_pass` takes the light entries that `index.TraceIndex` decides from; `second_pass` translates each span
+with what was found for it. Both work on any stretch of the input, so that workers can share it. Neither
+reads files, clocks or the environment.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .dialects.registry import detect, lends_ids, wanted
+from .genai import Detection, Subject
+from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry
+from .settings import Settings
+from .telemetry import Batch, LogRecord, Rejected, Span
+from .translate.call import Context, Translation, translate_subject
+from .translate.glimpse import glimpse_span, record_bits, session_of
+from .translate.identity import usable_id
+from .vocabulary import Outcome, SkipReason, SpanRole
+
+
+@dataclass(slots=True)
+class Entries:
+    """What the first pass found in one stretch. Ordinals and positions count from 0 within it."""
+
+    spans: list[SpanEntry] = field(default_factory=list)
+    records: list[RecordEntry] = field(default_factory=list)
+    lenders: list[LenderEntry] = field(default_factory=list)
+    span_count: int = 0
+    record_count: int = 0
+
+    def clear(self) -> None:
+        """Forget the entries, keep the counts."""
+        self.spans.clear()
+        self.records.clear()
+        self.lenders.clear()
+
+
+def glance(batch: Batch, settings: Settings, into: Entries) -> None:
+    """The first pass over one batch. A span that cannot be read takes its ordinal all the same."""
+    for item in batch.items:
+        if type(item) is Span:
+            into.spans.append(_span_entry(into.span_count, item, settings))
+            into.span_count += 1
+            if item.parent_span_id is not None and lends_ids(item):
+                into.lenders.append(LenderEntry(item.trace_id, item.parent_span_id, pickle.dumps(item)))
+        elif type(item) is LogRecord:
+            if wanted(item):
+                into.records.append(_record_entry(into.record_count, item, settings))
+            into.record_count += 1
+        elif type(item) is Rejected and item.kind == "span":
+            into.span_count += 1
+
+
+def _span_entry(ordinal: int, span: Span, settings: Settings) -> SpanEntry:
+    seen = glimpse_span(ordinal, span, settings)
+    return SpanEntry(
+        ordinal,
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id,
+        seen.role.value,
+        seen.has_output,
+        seen.has_message,
+        seen.failed,
+        seen.session,
+        seen.session_source,
+        seen.response_id,
+        span.start_ns,
+        span.end_ns,
+    )
+
+
+def _record_entry(position: int, record: LogRecord, settings: Settings) -> RecordEntry:
+    has_output, has_message = record_bits(record)
+    session = session_of(record.attributes, settings) or session_of(record.resource.attributes, settings)
+    return RecordEntry(
+        position,
+        record.trace_id,
+        record.span_id,
+        has_output,
+        has_message,
+        session[0] if session else None,
+        usable_id(record.attributes.get("gen_ai.response.id")),
+        record.time_ns if record.time_ns is not None else record.observed_ns,
+        pickle.dumps(record),
+    )
+
+
+def second_pass(batches: Iterable[Batch], settings: Settings, found: IndexReader, first: int) -> Iterator[Translation]:
+    """Translations of the spans of a stretch, in the order of the input; `first` is its first ordinal."""
+    ordinal = first
+    for batch in batches:
+        for item in batch.items:
+            if type(item) is Span:
+                yield translate_resolved(item, settings, found.resolved(ordinal, item))
+                ordinal += 1
+            elif type(item) is Rejected and item.kind == "span":
+                yield unreadable(item)
+                ordinal += 1
+
+
+def translate_resolved(span: Span, settings: Settings, resolved: Resolved) -> Translation:
+    """One span with what the first pass found for it."""
+    decision = resolved.decision
+    context = Context(decision.session, decision.session_source, decision.wrapper)
+    return translate_subject(Subject(span, resolved.records, resolved.siblings), settings, context)
+
+
+_UNREADABLE = Detection("none", SpanRole.OTHER, "the span cannot be read")
+
+
+def unreadable(rejected: Rejected) -> Translation:
+    """A span that could not be decoded: malformed, with what was readable of its ids."""
+    span = Span(trace_id=rejected.trace_id or "", span_id=rejected.span_id or "", name=rejected.name)
+    return Translation(
+        Outcome.SKIPPED, span, _UNREADABLE, SkipReason.MALFORMED, f"{rejected.place}: {rejected.reason}"
+    )
+
+
+def translate_log_call(dialect: str, records: tuple[LogRecord, ...], capture_key: str | None, settings: Settings) -> Translation:
+    """A call that log records alone describe."""
+    first = records[0]
+    times = [time for record in records if (time := record.time_ns or record.observed_ns) is not None]
+    span = Span(
+        trace_id=first.trace_id or "",
+        span_id=first.span_id or "",
+        end_ns=max(times, default=None),
+        resource=first.resource,
+        scope=first.scope,
+    )
+    subject = Subject(span, records, log_only=True, capture_key=capture_key)
+    return translate_subject(subject, settings, Context())
+
+
+__all__ = ["Entries", "detect", "glance", "second_pass", "translate_log_call", "translate_resolved", "unreadable"]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The light look at a span or log record that the leaf rule and the joins need. Pure.
+
+Far cheaper than reading: for the current conventions it looks whether a message attribute is there and not
+empty; only spans of other dialects, and spans with events, are read in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..dialects import gen_ai
+from ..dialects.registry import BY_NAME, PRODUCT_SESSION_KEYS, detect, read
+from ..genai import Detection, Subject
+from ..settings import Settings
+from ..telemetry import LogRecord, Span
+from ..vocabulary import SpanRole
+from . import identity
+from .call import is_failed
+from .select import Glimpse
+
+_EMPTY_TEXTS = frozenset({"", "[]", "null", "{}", '""'})
+
+
+def carries(value: Any) -> bool:
+    """Whether a message attribute holds anything at all (cut text counts: it was a message)."""
+    if value is None:
+        return False
+    if type(value) is str:
+        return value not in _EMPTY_TEXTS and value.strip() not in _EMPTY_TEXTS if len(value) < 16 else True
+    try:
+        return len(value) > 0
+    except TypeError:
+        return True
+
+
+def glimpse_span(ordinal: int, span: Span, settings: Settings) -> Glimpse:
+    """A span as the leaf rule sees it, without its log records."""
+    detection = detect(span)
+    session = session_of(span.attributes, settings, detection.dialect)
+    value, source = session if session is not None else (None, "")
+    if detection.role is not SpanRole.CALL:
+        return Glimpse(ordinal, span.span_id, span.parent_span_id, detection.role, session=value, session_source=source)
+    has_output, has_message = bits(Subject(span), detection)
+    return Glimpse(
+        ordinal,
+        span.span_id,
+        span.parent_span_id,
+        SpanRole.CALL,
+        has_output,
+        has_message,
+        is_failed(span),
+        value,
+        source,
+        identity.usable_id(span.attributes.get("gen_ai.response.id")),
+    )
+
+
+def bits(subject: Subject, detection: Detection) -> tuple[bool, bool]:
+    """Whether the subject carries output, and whether it carries any message."""
+    attributes = subject.span.attributes
+    has_output = carries(attributes.get(gen_ai.OUTPUT_MESSAGES))
+    has_input = carries(attributes.get(gen_ai.INPUT_MESSAGES))
+    if has_output:
+        return True, True
+    reading = read(subject, detection)
+    has_output = reading.output is not None
+    return has_output, has_input or has_output or reading.input is not None or reading.problem is not None
+
+
+def record_bits(record: LogRecord) -> tuple[bool, bool]:
+    """The same for one log record by itself."""
+    blank = Span(trace_id="", span_id="")
+    return bits(Subject(blank, records=(record,)), Detection(gen_ai.NAME, SpanRole.CALL, ""))
+
+
+def session_of(attributes: Mapping[str, Any], settings: Settings, dialect: str = "") -> tuple[str, str] | None:
+    """The session that attributes name themselves, with its key."""
+    known = BY_NAME.get(dialect)
+    product = known.session_keys if known is not None and known.session_keys else PRODUCT_SESSION_KEYS
+    return identity.own_session((attributes,), settings.session_attributes, product, [])

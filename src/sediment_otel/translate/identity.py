@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identity and scalars of a fact (contract, section 5): ids, session, user, numbers, times.
+
+Everything here judges values that a trace carries; nothing is invented, and what cannot be used is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..facts import MAX_INTEGER
+from ..genai import NotJson, loads
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_NO_ID = frozenset({"None", "null"})
+
+CAPTURE_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:sediment-otel:capture:v1").bytes
+#: The namespace in which Sediment computes the id of a captured call.
+SEDIMENT_NAMESPACE = uuid.UUID("f8bfd6e0-f182-4bcd-a1f8-85a987a8c6e2").bytes
+
+
+def _uuid5(namespace: bytes, name: str) -> str:
+    digest = bytearray(hashlib.sha1(namespace + name.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def capture_id(capture_key: str) -> str:
+    """The capture id of a source record; the key of a span is `<trace id>:<span id>`."""
+    return _uuid5(CAPTURE_NAMESPACE, capture_key)
+
+
+def inference_call_id(org_id: str, capture: str) -> str:
+    """The id that Sediment itself gives a call captured under `capture` in the organisation."""
+    return _uuid5(SEDIMENT_NAMESPACE, f'["{org_id}","{capture}"]')
+
+
+def usable_id(value: Any) -> str | None:
+    """The id, trimmed; None where the value is no id (no text, blank, `None` or `null`, NUL, lone surrogate)."""
+    if type(value) is not str:
+        return None
+    trimmed = value.strip()
+    if not trimmed or trimmed in _NO_ID:
+        return None
+    if not trimmed.isascii() or "\x00" in trimmed:
+        if _UNSTORABLE.search(trimmed):
+            return None
+    return trimmed
+
+
+def whole_number(value: Any) -> int | None:
+    """An integer from 0 to 2^63-1, also as an integral float or as digits in text; anything else is None."""
+    if type(value) is int:
+        return value if 0 <= value <= MAX_INTEGER else None
+    if type(value) is float:
+        return int(value) if value.is_integer() and 0 <= value < 2.0**63 else None
+    if type(value) is str and len(value) <= 64:
+        text = value.strip()
+        if _DIGITS.fullmatch(text):
+            return whole_number(int(text.split(".", 1)[0]))
+    return None
+
+
+_DIGITS = re.compile(r"\+?[0-9]{1,19}(?:\.0+)?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LAST_NS = 253402300799999999999
+
+
+def instant(ns: int) -> str:
+    """Nanoseconds since the epoch as RFC 3339 with microseconds and `Z`. Cut, not rounded."""
+    moment = _EPOCH + timedelta(microseconds=min(ns, _LAST_NS) // 1000)
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+#: Names of frameworks and agents that are no model service (contract, section 5).
+NO_PROVIDER = frozenset(
+    {"strands-agents", "gcp.vertex.agent", "github", "microsoft.agent_framework", "langchain"}
+)
+
+#: Where a session stands on a span or its log record, in order (contract, section 5). Products' own keys
+#: come between the first and the second of these.
+SESSION_KEY = "session.id"
+SESSION_KEYS_BEHIND = (
+    "gen_ai.conversation.id",
+    "gcp.vertex.agent.session_id",
+    "langfuse.session.id",
+    "traceloop.association.properties.session_id",
+    "ai.telemetry.metadata.sessionId",
+)
+METADATA_KEY = "metadata"
+USER_KEYS = ("user.id", "enduser.id", "enduser.pseudo.id")
+
+
+def session_from_metadata(value: Any) -> Any:
+    """The `session_id` inside a `metadata` attribute (JSON text or object), or None."""
+    if type(value) is str:
+        if "session_id" not in value:
+            return None
+        try:
+            value = loads(value)
+        except NotJson:
+            return None
+    if not isinstance(value, Mapping):
+        return None
+    found = value.get("session_id")
+    nested = value.get("requester_metadata")
+    if found is None and isinstance(nested, Mapping):
+        found = nested.get("session_id")
+    return found
+
+
+def own_session(
+    holders: Iterable[Mapping[str, Any]], configured: Iterable[str], product: Iterable[str], invalid: list[str]
+) -> tuple[str, str] | None:
+    """The session that attributes name, with the key it stood under. Unusable values' keys go to `invalid`."""
+    holders = list(holders)
+    for key in (*configured, SESSION_KEY, *product, *SESSION_KEYS_BEHIND):
+        for attributes in holders:
+            value = attributes.get(key)
+            if value is None:
+                continue
+            found = usable_id(value)
+            if found is not None:
+                return found, key
+            invalid.append(key)
+    for attributes in holders:
+        value = attributes.get(METADATA_KEY)
+        if value is not None:
+            inner = session_from_metadata(value)
+            if inner is not None:
+                found = usable_id(inner)
+                if found is not None:
+                    return found, "metadata session_id"
+                invalid.append(METADATA_KEY)
+    return None
+
+
+def own_user(
+    holders: Iterable[Mapping[str, Any]], dialect_keys: Iterable[str], invalid: list[str]
+) -> tuple[str, str] | None:
+    """The user that attributes name, with its key. Never an account's e-mail address."""
+    holders = list(holders)
+    for key in (*USER_KEYS, *dialect_keys):
+        for attributes in holders:
+            value = attributes.get(key)
+            if value is None:
+                continue
+            found = usable_id(value)
+            if found is not None:
+                return found, key
+            invalid.append(key)
+    return None
+
+
+def gateway_of(scope: str, attributes: Mapping[str, Any], resource: Mapping[str, Any]) -> str:
+    """The gateway that the call shows it went through: litellm, portkey, helicone, else unknown."""
+    service = resource.get("service.name")
+    for name in _GATEWAYS:
+        if name in scope.lower() or (type(service) is str and service.lower() in _GATEWAY_SERVICES[name]):
+            return name
+        prefix = f"{name}."
+        if any(key.startswith(prefix) for key in attributes):
+            return name
+    return "unknown"
+
+
+_GATEWAYS = ("litellm", "portkey", "helicone")
+_GATEWAY_SERVICES = {
+    "litellm": frozenset({"litellm", "litellm-proxy", "litellm_proxy"}),
+    "portkey": frozenset({"portkey", "portkey-gateway"}),
+    "helicone": frozenset({"helicone", "helicone-gateway"}),
+}

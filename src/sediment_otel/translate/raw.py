@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`raw`: the trace behind a fact, from the OTLP data model (contract, section 6).
+
+Values are stored as JSON can hold them: bytes as `{"$bytes": …}`, non-finite numbers as `{"$float": …}`,
+and an object of the trace that looks like one of these marks as `{"$literal": …}`. Message attributes are
+stored parsed, with the tool arguments and results inside them, and `encoding` says how many layers of text
+each had. Keys without a value are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..formats.parts import BY_TYPE
+from ..genai import MAX_LAYERS, Loss, NotJson, Subject, base64_text, loads, peel
+from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
+from .identity import capture_id
+
+MARKS = frozenset({"$bytes", "$float", "$literal"})
+HIDDEN_IDENTITY = "[REDACTED_IDENTITY]"
+#: Attributes that say whose account was used (contract, section 5).
+ACCOUNT_IDENTITY = frozenset({"user.email", "user.account_id", "user.account_uuid"})
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def stored(value: Any) -> Any:
+    """A value as `raw` holds it. Identity for what JSON holds already."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"$float": _FLOAT_NAMES[str(value)]}
+    if kind is bytes:
+        return {"$bytes": base64_text(value)}
+    if kind is list:
+        return [item if type(item) in _PLAIN else stored(item) for item in value]
+    if kind is dict:
+        plain = {key: item if type(item) in _PLAIN else stored(item) for key, item in value.items()}
+        return {"$literal": plain} if len(plain) == 1 and next(iter(plain)) in MARKS else plain
+    if isinstance(value, Mapping):
+        return stored({str(key): item for key, item in value.items()})
+    if isinstance(value, (tuple, set, frozenset)):
+        return stored(list(value))
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return stored(float(value))
+    return str(value)
+
+
+_FLOAT_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def restored(value: Any) -> Any:
+    """The inverse of `stored`."""
+    if type(value) is list:
+        return [restored(item) for item in value]
+    if type(value) is dict:
+        if len(value) == 1:
+            key, inner = next(iter(value.items()))
+            if key == "$bytes" and type(inner) is str:
+                return _bytes(inner, value)
+            if key == "$float" and inner in _FLOATS:
+                return _FLOATS[inner]
+            if key == "$literal" and type(inner) is dict:
+                return {name: restored(item) for name, item in inner.items()}
+        return {key: restored(item) for key, item in value.items()}
+    return value
+
+
+_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _bytes(text: str, otherwise: Any) -> Any:
+    import base64
+
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return otherwise
+
+
+# -- messages, stored parsed -------------------------------------------------------------------------------
+
+_CALL_KEYS = ("arguments", "input", "args")
+_RESULT_KEYS = ("response", "result", "content", "output")
+#: A part's type → the keys whose text is tool arguments or a tool result.
+_TOOL_TEXT: dict[str, tuple[str, ...]] = {
+    **{kind: _CALL_KEYS for kind, read in BY_TYPE.items() if read is BY_TYPE["tool_use"]},
+    **{kind: _RESULT_KEYS for kind, read in BY_TYPE.items() if read is BY_TYPE["tool_result"]},
+    "tool_call": _CALL_KEYS,
+    "tool_call_response": _RESULT_KEYS,
+}
+#: Keys whose object holds tool arguments or results in some provider's shape.
+_TOOL_HOLDERS = frozenset({"function", "function_call", "functionCall", "toolUse", "toolResult"})
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def stored_messages(value: Any, at: str, encoding: dict[str, int], name: str | None = None) -> Any:
+    """A message attribute, parsed; its layers of text go to `encoding`, under `name` or its pointer `at`."""
+    layers = 0
+    while type(value) is str and layers < MAX_LAYERS and value.lstrip()[:1] in ("[", "{", '"'):
+        try:
+            value = loads(value)
+        except NotJson:
+            break
+        layers += 1
+    if layers:
+        encoding[name or at] = layers
+    return _stored_inside(value, at, encoding)
+
+
+def _stored_inside(value: Any, at: str, encoding: dict[str, int]) -> Any:
+    if type(value) is list:
+        return [
+            stored_messages(item, f"{at}/{index}", encoding)
+            if type(item) is str and item[:1] == "{"
+            else _stored_inside(item, f"{at}/{index}", encoding)
+            for index, item in enumerate(value)
+        ]
+    if type(value) is not dict:
+        return stored(value)
+    kind = value.get("type")
+    keys = _TOOL_TEXT.get(kind, ()) if type(kind) is str else ()
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        where = f"{at}/{_escaped(key)}"
+        if key in _TOOL_HOLDERS and type(item) is dict:
+            found[key] = _opened_tool(item, (*_CALL_KEYS, *_RESULT_KEYS), where, encoding)
+        elif type(item) is str and (key in keys or (key == "content" and value.get("role") == "tool")):
+            found[key] = _peeled(item, where, encoding)
+        else:
+            found[key] = _stored_inside(item, where, encoding)
+    return {"$literal": found} if len(found) == 1 and next(iter(found)) in MARKS else found
+
+
+def _opened_tool(value: dict[str, Any], keys: tuple[str, ...], at: str, encoding: dict[str, int]) -> dict[str, Any]:
+    return {
+        key: _peeled(item, f"{at}/{_escaped(key)}", encoding)
+        if type(item) is str and key in keys
+        else _stored_inside(item, f"{at}/{_escaped(key)}", encoding)
+        for key, item in value.items()
+    }
+
+
+def _peeled(text: str, at: str, encoding: dict[str, int]) -> Any:
+    value, layers = peel(text)
+    if layers:
+        encoding[at] = layers
+    return stored(value)
+
+
+# -- the pieces of raw -------------------------------------------------------------------------------------
+
+
+class Attributes:
+    """How attributes are stored: sorted, message attributes parsed, account identity hidden."""
+
+    __slots__ = ("hide", "messages", "encoding", "ready")
+
+    def __init__(self, messages: frozenset[str], hide: bool, ready: Mapping[str, Any]) -> None:
+        self.messages = messages
+        self.hide = hide
+        self.encoding: dict[str, int] = {}
+        #: Span attributes whose stored form is known already (JSON text taken over as it stands).
+        self.ready = ready
+
+    def store(self, attributes: Mapping[str, Any], at: str, *, own: bool = False) -> dict[str, Any]:
+        """`own` marks the span's attributes: their keys stand in `encoding` by name."""
+        found: dict[str, Any] = {}
+        for key in sorted(attributes):
+            value = attributes[key]
+            if key in self.messages:
+                if own and key in self.ready:
+                    found[key] = self.ready[key]
+                    self.encoding[key] = 1
+                else:
+                    where = f"{at}/{_escaped(key)}"
+                    found[key] = stored_messages(value, where, self.encoding, key if own else None)
+            elif key in ACCOUNT_IDENTITY and self.hide and value is not None:
+                found[key] = HIDDEN_IDENTITY
+            else:
+                found[key] = value if type(value) in _PLAIN else stored(value)
+        return found
+
+
+def _dropped(**counts: int) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in _EMPTY}
+
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
+def raw_span(span: Span, keep: Attributes) -> dict[str, Any]:
+    """The span of `raw`. Kind and status are lower-case names, times decimal strings."""
+    found: dict[str, Any] = {"trace_id": span.trace_id, "span_id": span.span_id}
+    if span.parent_span_id:
+        found["parent_span_id"] = span.parent_span_id
+    if span.name:
+        found["name"] = span.name
+    if span.kind != "unspecified":
+        found["kind"] = span.kind
+    if span.start_ns is not None:
+        found["start_time_unix_nano"] = str(span.start_ns)
+    if span.end_ns is not None:
+        found["end_time_unix_nano"] = str(span.end_ns)
+    if span.status_code != "unset" or span.status_message:
+        found["status"] = _present(code=span.status_code, message=span.status_message)
+    if span.trace_state:
+        found["trace_state"] = span.trace_state
+    if span.attributes:
+        found["attributes"] = keep.store(span.attributes, "/span/attributes", own=True)
+    if span.events:
+        found["events"] = [_event(event, f"/span/events/{i}", keep) for i, event in enumerate(span.events)]
+    if span.links:
+        found["links"] = [_link(link, f"/span/links/{i}", keep) for i, link in enumerate(span.links)]
+    if span.dropped_attributes or span.dropped_events or span.dropped_links:
+        found["dropped"] = _dropped(
+            attributes=span.dropped_attributes, events=span.dropped_events, links=span.dropped_links
+        )
+    return found
+
+
+def _event(event: SpanEvent, at: str, keep: Attributes) -> dict[str, Any]:
+    return _present(
+        name=event.name,
+        time_unix_nano=None if event.time_ns is None else str(event.time_ns),
+        attributes=keep.store(event.attributes, f"{at}/attributes"),
+        dropped=_dropped(attributes=event.dropped_attributes),
+    )
+
+
+def _link(link: SpanLink, at: str, keep: Attributes) -> dict[str, Any]:
+    return _present(
+        trace_id=link.trace_id,
+        span_id=link.span_id,
+        trace_state=link.trace_state,
+        attributes=keep.store(link.attributes, f"{at}/attributes"),
+        dropped=_dropped(attributes=link.dropped_attributes),
+    )
+
+
+def _resource(resource: Resource, at: str, keep: Attributes) -> dict[str, Any]:
+    return _present(
+        attributes=keep.store(resource.attributes, f"{at}/attributes"),
+        dropped=_dropped(attributes=resource.dropped_attributes),
+    )
+
+
+def _scope(scope: Scope, at: str, keep: Attributes) -> dict[str, Any]:
+    return _present(
+        name=scope.name,
+        version=scope.version,
+        attributes=keep.store(scope.attributes, f"{at}/attributes"),
+        dropped=_dropped(attributes=scope.dropped_attributes),
+    )
+
+
+def _record(record: LogRecord, span: Span, at: str, keep: Attributes) -> dict[str, Any]:
+    """A log record; its resource and scope stand here only where they differ from the span's."""
+    return _present(
+        trace_id=record.trace_id,
+        span_id=record.span_id,
+        time_unix_nano=None if record.time_ns is None else str(record.time_ns),
+        observed_time_unix_nano=None if record.observed_ns is None else str(record.observed_ns),
+        event_name=record.event_name,
+        severity_number=record.severity_number or None,
+        severity_text=record.severity_text,
+        body=stored_messages(record.body, f"{at}/body", keep.encoding),
+        attributes=keep.store(record.attributes, f"{at}/attributes"),
+        dropped=_dropped(attributes=record.dropped_attributes),
+        resource=None if record.resource == span.resource else _resource(record.resource, f"{at}/resource", keep),
+        scope=None if record.scope == span.scope else _scope(record.scope, f"{at}/scope", keep),
+    )
+
+
+def build_raw(
+    subject: Subject,
+    *,
+    dialect: str,
+    messages: frozenset[str],
+    hide_identity: bool,
+    ready: Mapping[str, Any],
+    unsupported: list[dict[str, Any]],
+    losses: Iterable[Loss],
+    omit: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """`raw` of a fact. `ready` are span attributes whose stored form is known; `omit` are left out (residual)."""
+    span = subject.span
+    keep = Attributes(messages, hide_identity, ready)
+    raw: dict[str, Any] = {"source": "otel", "contract": 1, "dialect": dialect}
+    schema_url = span.scope.schema_url or span.resource.schema_url
+    if schema_url:
+        raw["schema_url"] = schema_url
+    if omit:
+        kept = {key: value for key, value in span.attributes.items() if key not in omit}
+        span = _with_attributes(span, kept)
+    raw["span"] = raw_span(span, keep)
+    if subject.capture_key is not None:
+        raw["capture"] = {"key": subject.capture_key, "id": capture_id(subject.capture_key)}
+    resource = _resource(span.resource, "/resource", keep)
+    if resource:
+        raw["resource"] = resource
+    scope = _scope(span.scope, "/scope", keep)
+    if scope:
+        raw["scope"] = scope
+    if subject.records:
+        raw["log_records"] = [
+            _record(record, subject.span, f"/log_records/{index}", keep) for index, record in enumerate(subject.records)
+        ]
+    if subject.content:
+        raw["content"] = {
+            key: stored_messages(value, f"/content/{key}", keep.encoding) if key != "source" else str(value)
+            for key, value in subject.content.items()
+            if value is not None
+        }
+    entries = [
+        {
+            key: stored_messages(item, f"/unsupported_parts/{index}/{key}", keep.encoding)
+            if key in ("part", "message")
+            else item
+            for key, item in entry.items()
+        }
+        for index, entry in enumerate(unsupported)
+    ]
+    if keep.encoding:
+        raw["encoding"] = keep.encoding
+    if entries:
+        raw["unsupported_parts"] = entries
+    noted = [
+        {"code": loss.code.value, "at": loss.at, "note": loss.note}
+        if loss.note
+        else {"code": loss.code.value, "at": loss.at}
+        for loss in losses
+    ]
+    if noted:
+        raw["losses"] = noted
+    return raw
+
+
+def _with_attributes(span: Span, attributes: dict[str, Any]) -> Span:
+    import msgspec
+
+    return msgspec.structs.replace(span, attributes=attributes)

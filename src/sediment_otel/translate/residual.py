@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`raw="residual"`: which span attributes the normalised fields hold without loss, and may be left out.
+
+An attribute of messages may go if the fact's messages, with what was set aside put back in its place, are
+the very messages that were read. This is tried, not argued: the way back is walked for each direction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..genai import Messages, Reading, Subject, peel
+from .parts import RESPONSE_KEYS, Aside
+
+
+def droppable(
+    subject: Subject, reading: Reading, inputs: list[Any], outputs: list[Any], aside: Aside
+) -> frozenset[str]:
+    """Keys of message attributes on the span that can be rebuilt from the fact and `unsupported_parts`."""
+    from .call import builtins, genai_input
+
+    found: set[str] = set()
+    given = [m for m in (reading.system, reading.input) if m is not None]
+    if given and all(map(_on_span, given)):
+        whole = genai_input(reading)
+        said_once = reading.system is not None and reading.input is not None and len(whole) == len(reading.input.open())
+        rebuilt = rebuild(builtins(inputs), aside.unsupported, "/input_messages")
+        if not said_once and same(rebuilt, whole):
+            found.update(_key(messages) for messages in given)
+    if reading.output is not None and _on_span(reading.output):
+        rebuilt = rebuild(builtins(outputs), aside.unsupported, "/output_messages")
+        if same(rebuilt, reading.output.open()):
+            found.add(_key(reading.output))
+    return frozenset(found)
+
+
+def _on_span(messages: Messages) -> bool:
+    return messages.source.startswith("span attribute gen_ai.")
+
+
+def _key(messages: Messages) -> str:
+    return messages.source.removeprefix("span attribute ")
+
+
+def rebuild(messages: list[dict[str, Any]], unsupported: list[dict[str, Any]], base: str) -> list[Any]:
+    """Messages of the GenAI form from a fact's messages and what was set aside, each in its place."""
+    found: list[Any] = [genai_message(message) for message in messages]
+    prefix = f"{base}/"
+    entries = [(entry["at"][len(prefix) :].split("/"), entry) for entry in unsupported if entry["at"].startswith(prefix)]
+    for place, entry in entries:
+        if len(place) == 1 and "message" in entry:
+            found.insert(int(place[0]), entry["message"])
+    for place, entry in entries:
+        if len(place) == 3 and "part" in entry:
+            index = int(place[0])
+            if index < len(found) and type(found[index]) is dict and type(found[index].get("parts")) is list:
+                found[index]["parts"].insert(int(place[2]), entry["part"])
+    return found
+
+
+def genai_message(message: dict[str, Any]) -> dict[str, Any]:
+    """A fact's message in the GenAI form: tool results under `response`, no key without a value."""
+    found: dict[str, Any] = {
+        "role": message["role"],
+        "parts": [
+            {("response" if key == "result" else key): value for key, value in part.items()}
+            if part["type"] == "tool_call_response"
+            else dict(part)
+            for part in message["parts"]
+        ],
+    }
+    if message["finish_reason"] is not None:
+        found["finish_reason"] = message["finish_reason"]
+    return found
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equality of GenAI forms: value for value and type for type, JSON text of tools opened, nulls as absent."""
+    return comparable(left) == comparable(right)
+
+
+def comparable(value: Any) -> Any:
+    """The GenAI form with what has two spellings brought to one, and types kept apart (1 is not true, nor 1.0)."""
+    if type(value) is list:
+        return [comparable(item) for item in value]
+    if type(value) is dict:
+        kind = value.get("type")
+        found = {key: item for key, item in value.items() if item is not None or key not in _NULL_IS_ABSENT}
+        if kind == "tool_call" and "arguments" in found:
+            found["arguments"] = peel(found["arguments"])[0]
+        if kind == "tool_call_response":
+            response = next((found[key] for key in RESPONSE_KEYS if found.get(key) is not None), None)
+            found = {key: item for key, item in found.items() if key not in RESPONSE_KEYS}
+            found["response"] = peel(response)[0]
+        return {key: comparable(item) for key, item in found.items()}
+    return (type(value).__name__, str(value) if value != value else value)
+
+
+_NULL_IS_ABSENT = frozenset({"name", "finish_reason"})

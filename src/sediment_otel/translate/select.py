@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leaf rule: which spans of one trace are calls, and what each inherits (contract, section 3). Pure.
+
+A nest is a tree of model-call spans, each nested in the next without a tool or agent span between them (or
+with the same response id). With output anywhere in the nest, a span with output is a wrapper if a descendant
+in the nest has output; a span without output is one if an ancestor in the nest is the call, or if a descendant
+has output. Where no span of the nest has output the same holds with "any message", then with "innermost".
+A failed attempt that is not above a call stays a failed call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..vocabulary import SpanRole
+
+
+class Glimpse(msgspec.Struct, frozen=True):
+    """What a decision about one span needs to know of it. `ordinal` is its place in the input."""
+
+    ordinal: int
+    span_id: str
+    parent_span_id: str | None
+    role: SpanRole
+    has_output: bool = False
+    has_message: bool = False
+    failed: bool = False
+    session: str | None = None
+    session_source: str = ""
+    response_id: str | None = None
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What the tree says about a call: whether it is a wrapper, and the session that it inherits."""
+
+    wrapper: bool = False
+    session: str | None = None
+    session_source: str = ""
+
+
+STANDS_ALONE = Decision()
+
+
+def decide(spans: Sequence[Glimpse]) -> dict[int, Decision]:
+    """Decisions for the calls of one trace by ordinal. A call that needs none is left out.
+
+    A span id that occurs twice is one span of the tree: the first stands for it, all get its decision. Cycles
+    and missing parents are taken as they come.
+    """
+    by_id: dict[str, Glimpse] = {}
+    for span in spans:
+        by_id.setdefault(span.span_id, span)
+    calls = [span for span in by_id.values() if span.role is SpanRole.CALL]
+    if not calls:
+        return {}
+    outer = {span.span_id: _enclosing(span, by_id) for span in calls}
+    wrappers = _wrappers(calls, outer)
+    found: dict[int, Decision] = {}
+    for span in spans:
+        if span.role is not SpanRole.CALL:
+            continue
+        wrapper = span.span_id in wrappers
+        session, source = (None, "") if span.session or wrapper else _inherited(span, by_id)
+        if wrapper or session is not None:
+            found[span.ordinal] = Decision(wrapper, session, source)
+    return found
+
+
+def _ancestors(span: Glimpse, by_id: dict[str, Glimpse]) -> Iterable[Glimpse]:
+    seen = {span.span_id}
+    parent = by_id.get(span.parent_span_id) if span.parent_span_id else None
+    while parent is not None and parent.span_id not in seen:
+        yield parent
+        seen.add(parent.span_id)
+        parent = by_id.get(parent.parent_span_id) if parent.parent_span_id else None
+
+
+def _enclosing(span: Glimpse, by_id: dict[str, Glimpse]) -> Glimpse | None:
+    """The nearest call around a call in the same nest: beyond a tool or agent only with the same response id."""
+    beyond = False
+    for ancestor in _ancestors(span, by_id):
+        if ancestor.role is SpanRole.CALL:
+            if not beyond or (span.response_id is not None and ancestor.response_id == span.response_id):
+                return ancestor
+        elif ancestor.role in (SpanRole.AGENT, SpanRole.TOOL):
+            beyond = True
+            if span.response_id is None:
+                return None
+    return None
+
+
+def _wrappers(calls: list[Glimpse], outer: dict[str, Glimpse | None]) -> set[str]:
+    if not any(outer.values()):
+        return set()
+    inner: dict[str, list[Glimpse]] = {}
+    roots: list[Glimpse] = []
+    for span in calls:
+        around = outer[span.span_id]
+        if around is None:
+            roots.append(span)
+        else:
+            inner.setdefault(around.span_id, []).append(span)
+    found: set[str] = set()
+    for root in roots:
+        nest = _tree(root, inner)
+        if len(nest) > 1:
+            found |= _judge(nest, inner, outer)
+    # Calls that are each other's ancestors (a cycle of parents) have no outermost one: each stands alone.
+    return found
+
+
+def _tree(root: Glimpse, inner: dict[str, list[Glimpse]]) -> list[Glimpse]:
+    """The nest below `root`, every span before those inside it."""
+    nest, stack = [], [root]
+    while stack:
+        span = stack.pop()
+        nest.append(span)
+        stack.extend(inner.get(span.span_id, ()))
+    return nest
+
+
+def _judge(
+    nest: list[Glimpse], inner: dict[str, list[Glimpse]], outer: dict[str, Glimpse | None]
+) -> set[str]:
+    if any(span.has_output for span in nest):
+        bears = {span.span_id: span.has_output for span in nest}
+    elif any(span.has_message for span in nest):
+        bears = {span.span_id: span.has_message for span in nest}
+    else:
+        bears = {span.span_id: span.span_id not in inner for span in nest}
+    below: dict[str, bool] = {}
+    for span in reversed(nest):
+        below[span.span_id] = any(bears[child.span_id] or below[child.span_id] for child in inner.get(span.span_id, ()))
+    found: set[str] = set()
+    is_call: dict[str, bool] = {}
+    under_call: dict[str, bool] = {}
+    for span in nest:
+        around = outer[span.span_id]
+        under = around is not None and (is_call[around.span_id] or under_call[around.span_id])
+        under_call[span.span_id] = under
+        wrapper = below[span.span_id] or (not bears[span.span_id] and under)
+        is_call[span.span_id] = not wrapper and bears[span.span_id]
+        if not wrapper:
+            continue
+        if not (span.failed and not span.has_output and not below[span.span_id]):
+            found.add(span.span_id)
+    return found
+
+
+def _inherited(span: Glimpse, by_id: dict[str, Glimpse]) -> tuple[str | None, str]:
+    for ancestor in _ancestors(span, by_id):
+        if ancestor.session is not None:
+            return ancestor.session, f"ancestor span {ancestor.session_source}"
+    return None, ""
