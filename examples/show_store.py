@@ -19,7 +19,8 @@ def parts_of(message: dict[str, Any]) -> str:
 def describe(fact: dict[str, Any]) -> str:
     """One call in one line."""
     answered = "; ".join(parts_of(message) for message in fact["output_messages"]) or "nothing"
-    tokens = f"{fact['input_tokens']} → {fact['output_tokens']} tokens"
+    taken_in, given_out = ("?" if fact[key] is None else fact[key] for key in ("input_tokens", "output_tokens"))
+    tokens = f"{taken_in} → {given_out} tokens"
     return (
         f"  {fact['observed_at'][11:23]}  {tokens:<20}  {len(fact['input_messages']):>2} messages in, out: {answered}"
     )
@@ -36,9 +37,9 @@ def show(path: str) -> None:
         for (fact,) in store.execute(query, (session,)):
             print(describe(json.loads(fact)))
     for reason, number in store.execute("SELECT reason, count(*) FROM skips GROUP BY reason ORDER BY reason"):
-        print(f"skipped {number} spans: {reason}")
+        print(f"skipped: {reason} ×{number}")
     for code, number in store.execute("SELECT code, count(*) FROM losses GROUP BY code ORDER BY code"):
-        print(f"taken out {number} times: {code}")
+        print(f"not in a fact: {code} ×{number}")
     ((redacted,),) = store.execute("SELECT count(*) FROM facts WHERE instr(fact, '[REDACTED_CREDENTIAL]') > 0")
     print(f"facts in which a credential was redacted: {redacted}")
     store.close()
