@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 
 MARKER = "[REDACTED_CREDENTIAL]"
+_ROUNDS = 4
 
 # With IGNORECASE the letters of a class include the four characters that fold to one (U+0130, U+0131, U+017F,
 # U+212A); Sediment matches them too, so none of these patterns is ASCII-only.
@@ -23,8 +24,8 @@ _TOKEN = r"[A-Za-z0-9._~+/-]{16,}=*"
 _HEADER = re.compile(rf"(\bAuthorization\s*[:=]\s*Bearer[ \t]+){_TOKEN}", re.IGNORECASE)
 _BEARER = re.compile(rf"(\bBearer[ \t]+){_TOKEN}", re.IGNORECASE)
 _WHOLE_BEARER = re.compile(rf"(Bearer[ \t]+)({_TOKEN})", re.IGNORECASE)
-# Sediment replaces `bearer <marker>` once more, since it leaves only the spelling `Bearer <marker>` alone. Here redacting
-# twice changes nothing, so every spelling of the prefix stays.
+# Sediment replaces `bearer <marker>` once more, since it leaves only the spelling `Bearer <marker>` alone. Here
+# redacting twice changes nothing, so every spelling of the prefix stays.
 _REDACTED = re.compile(rf"(?:Bearer[ \t]+)?(?-i:{re.escape(MARKER)})", re.IGNORECASE)
 
 # A name may be prefixed by words, each ended by one `_` or `-`. Without quotes a hyphen ends what is looked at, since a
@@ -71,21 +72,35 @@ def redact_credential(value: str) -> str:
 
 
 def redact_text(text: str) -> str:
-    """The text without its credentials; the same object where it has none."""
+    """The text without its credentials; the same object where it has none.
+
+    The passes are repeated until they find nothing more, so that redacting the outcome again changes nothing. One
+    round is nearly always all: only a credential glued to another one (`api_key=<token>'api_key'=<token>`) comes to
+    light when its neighbour is gone. A text that needs more than `_ROUNDS` was made to need them; it is withheld.
+    """
+    result = text
+    for _ in range(_ROUNDS):
+        redacted = _five_passes(result)
+        if redacted == result:
+            return result
+        result = redacted
+    return MARKER
+
+
+def _five_passes(text: str) -> str:
     lowered = text.lower()
     key, bearer = "key" in lowered, "bearer" in lowered
-    result = text
     if bearer:
-        result = _HEADER.sub(_keep_prefix, result)
+        text = _HEADER.sub(_keep_prefix, text)
     if key or "authorization" in lowered:
-        result = _redact_pairs(result)
+        text = _redact_pairs(text)
     if key:
-        result = _ASSIGNMENT.sub(_keep_assignment, result)
+        text = _ASSIGNMENT.sub(_keep_assignment, text)
     if bearer:
-        result = _BEARER.sub(_keep_prefix, result)
+        text = _BEARER.sub(_keep_prefix, text)
     if "sk-" in text:
-        result = _PROVIDER_KEY.sub(MARKER, result)
-    return text if result == text else result
+        text = _PROVIDER_KEY.sub(MARKER, text)
+    return text
 
 
 def _keep_prefix(match: re.Match[str]) -> str:
@@ -111,6 +126,8 @@ def _redact_pairs(text: str) -> str:
             kept += text[copied:start], MARKER
             copied = end
         position = end + 1
+    if not kept:
+        return text
     kept.append(text[copied:])
     return "".join(kept)
 

@@ -37,7 +37,7 @@ REPLACEMENT = "\ufffd"
 _ACCOUNT_KEYS = ("user.email", "user.account_id", "user.account_uuid")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTENT_OF = {"text": "content", "reasoning": "content", "tool_call": "arguments", "tool_call_response": "result"}
-_STRUCTURED = frozenset({"tool_call", "tool_call_response"})
+_STRUCTURED = {"tool_call": "arguments", "tool_call_response": "result"}
 
 # How a string is rewritten, given whether it stands under a credential's key.
 Rewrite = Callable[[str, bool], str]
@@ -52,9 +52,14 @@ def redact_fact(fact: dict[str, Any]) -> dict[str, Any]:
     """The fact with the credentials in its parts and its `raw` replaced."""
     secrets = _Secrets(_structured_credentials(fact))
 
+    def redact_string(text: str, under_credential_key: bool) -> str:
+        redacted = _redact_string(text, under_credential_key)
+        replaced = secrets.replace_lines(redacted)
+        # A line less can bring a pair to light; without this, redacting twice would change something.
+        return replaced if replaced is redacted else _redact_string(replaced, under_credential_key)
+
     def redact(value: Any) -> Any:
-        redacted = redact_value(value)
-        return _rewrite(redacted, secrets.replace_lines) if secrets else redacted
+        return _rewrite(value, redact_string if secrets else _redact_string)
 
     changed: dict[str, Any] = {}
     if "raw" in fact:
@@ -81,7 +86,7 @@ def replace_unstorable(value: Any) -> tuple[Any, list[str]]:
         return value, []
     places: list[str] = []
     root: list[Any] = []
-    # Last in, first out, children in reverse: members arrive in their order. A copy is complete when the stack is empty.
+    # Last in, first out, children in reverse: members arrive in their order. Copies are complete when it is empty.
     stack: list[tuple[list[Any] | dict[str, Any], str, Any, str]] = [(root, "", value, "")]
     while stack:
         holder, key, node, pointer = stack.pop()
@@ -161,7 +166,8 @@ def _redact_message(message: Any, redact: Callable[[Any], Any]) -> Any:
 
 
 def _redact_part(part: Any, redact: Callable[[Any], Any]) -> Any:
-    field = _CONTENT_OF.get(part.get("type")) if isinstance(part, dict) else None
+    kind = part.get("type") if isinstance(part, dict) else None
+    field = _CONTENT_OF.get(kind) if isinstance(kind, str) else None
     if field is None or field not in part:
         return part
     content = _guarded(redact, part[field])
@@ -188,8 +194,9 @@ def _structured_credentials(fact: dict[str, Any]) -> set[str]:
         for message in messages if isinstance(messages, list) else ():
             parts = message.get("parts") if isinstance(message, dict) else None
             for part in parts if isinstance(parts, list) else ():
-                if isinstance(part, dict) and part.get("type") in _STRUCTURED:
-                    _rewrite(part.get(_CONTENT_OF[part["type"]]), _collector(found))
+                place = _STRUCTURED.get(str(part.get("type"))) if isinstance(part, dict) else None
+                if place:
+                    _rewrite(part.get(place), _collector(found))
     return found
 
 
@@ -217,8 +224,7 @@ class _Secrets:
     def __bool__(self) -> bool:
         return bool(self._by_first_line)
 
-    def replace_lines(self, text: str, under_credential_key: bool = False) -> str:
-        del under_credential_key  # a credential is one everywhere
+    def replace_lines(self, text: str) -> str:
         kept: list[str] = []
         copied = line = 0
         while line <= len(text):
