@@ -215,9 +215,14 @@ class TraceIndex:
                 for call in dialect.log_calls(mine):
                     yield dialect.name, call
 
-    def repeated(self) -> bool:
-        """Whether any span id occurs more than once."""
-        return self._db.execute("SELECT 1 FROM decisions WHERE repeated LIMIT 1").fetchone() is not None
+    def repeated_calls(self, most: int) -> list[tuple[str, str]] | None:
+        """Trace and span ids of the calls that occur more than once; None where there are more than `most`."""
+        rows = self._db.execute(
+            "SELECT DISTINCT s.trace_id, s.span_id FROM decisions d JOIN spans s ON s.ordinal = d.ordinal"
+            " WHERE d.repeated AND s.role = 'call' LIMIT ?",
+            (most + 1,),
+        ).fetchall()
+        return rows if len(rows) <= most else None
 
 
 _TRACES = (

@@ -122,7 +122,7 @@ def unreadable(rejected: Rejected) -> Translation:
     )
 
 
-def translate_log_call(dialect: str, records: tuple[LogRecord, ...], capture_key: str | None, settings: Settings) -> Translation:
+def translate_log_call(records: tuple[LogRecord, ...], capture_key: str | None, settings: Settings) -> Translation:
     """A call that log records alone describe."""
     first = records[0]
     times = [time for record in records if (time := record.time_ns or record.observed_ns) is not None]

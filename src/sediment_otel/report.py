@@ -1,24 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
 """The account of a run: spans = facts + skipped, losses by code, and what a person wants to know of it.
 
-Holds codes, pointers, sizes and ids, never content. Memory does not grow with the number of spans: items go
-to the writer as they come.
+Holds codes, pointers, sizes and ids, never content. A `Row` is what is left of a span once it is translated;
+memory does not grow with their number beyond a few bytes for each session and model call id.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from .sinks.base import Delivery, Receipt, SpanOutcome
 from .translate.call import Translation
 from .vocabulary import HARMLESS_SKIPS, LossCode, Outcome, SkipReason, SpanRole
 
 
+class Row(msgspec.Struct, array_like=True):
+    """One span's outcome, and the fact on its way out where there is one."""
+
+    trace_id: str
+    span_id: str
+    name: str
+    dialect: str
+    is_call: bool
+    reason: SkipReason | None
+    note: str
+    losses: list[tuple[LossCode, str, str]]
+    incomplete: bool
+    delivery: Delivery | None
+    capture_key: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Fact or skipped."""
+        return Outcome.FACT if self.reason is None else Outcome.SKIPPED
+
+
+#: A span id of hostile telemetry may not be storable text; ids that were decoded always are.
+def row_of(found: Translation, capture_key: str | None = None) -> Row:
+    """What is left of a translation."""
+    span = found.span
+    delivery = None
+    if found.encoded is not None:
+        delivery = Delivery(
+            inference_call_id=found.inference_call_id or "",
+            session_id=found.session_id or "",
+            org_id=found.org_id,
+            gateway_provider=found.gateway_provider,
+            model_call_id=found.model_call_id,
+            model=found.model,
+            observed_at=found.observed_at,
+            encoded=found.encoded,
+            input_tokens=found.input_tokens,
+            output_tokens=found.output_tokens,
+            capture_key=capture_key or f"{span.trace_id}:{span.span_id}",
+        )
+    name = span.name
+    if not name.isascii():
+        name = name.encode("utf-8", "replace").decode()
+    return Row(
+        span.trace_id,
+        span.span_id,
+        name,
+        found.detection.dialect,
+        found.detection.role is SpanRole.CALL,
+        found.reason,
+        found.note,
+        [(loss.code, loss.at, loss.note) for loss in found.losses] if found.losses else [],
+        found.incomplete,
+        delivery,
+        capture_key,
+    )
+
+
+#: What a sink's receipt makes of a fact.
+RECEIPT_REASONS: dict[Receipt, SkipReason | None] = {
+    Receipt.STORED: None,
+    Receipt.DUPLICATE: SkipReason.DUPLICATE,
+    Receipt.CONFLICT: SkipReason.CONFLICT,
+}
+
+
+def settle(row: Row, receipt: Receipt) -> None:
+    """Take over what a sink did with the row's fact."""
+    reason = RECEIPT_REASONS[receipt]
+    if reason is not None:
+        row.reason, row.losses, row.delivery = reason, [], None
+
+
 @dataclass(slots=True)
 class Account:
-    """Counts of one run. `add` takes each span's outcome once; `merge` takes another stretch's account."""
+    """Counts of one run; `add` takes each span's settled row once."""
 
     spans: int = 0
     facts: int = 0
@@ -31,49 +108,29 @@ class Account:
     call_ids: set[bytes] = field(default_factory=set)
     call_ids_reused: int = 0
     incomplete: int = 0
-    #: Message-like attributes on spans that no dialect reads: (scope, key) → spans.
-    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, found: Translation, reason: SkipReason | None = None) -> None:
-        """Count one span. `reason` overrides a fact's outcome where a sink had it already."""
+    def add(self, row: Row) -> None:
+        """Count one span."""
         self.spans += 1
-        reason = reason or found.reason
-        if found.detection.role is SpanRole.CALL:
-            self.dialects[found.detection.dialect] += 1
-        self.incomplete += found.incomplete
-        if reason is not None:
-            self.skipped[reason.value] += 1
+        if row.is_call:
+            self.dialects[row.dialect] += 1
+        self.incomplete += row.incomplete
+        delivery = row.delivery
+        if row.reason is not None or delivery is None:
+            self.skipped[(row.reason or SkipReason.MALFORMED).value] += 1
             return
         self.facts += 1
-        self.models[found.model or "(no model named)"] += 1
-        self.sessions.add(short(found.session_id or ""))
-        for loss in found.losses:
-            self.degraded[loss.code.value] += 1
-            if loss.code in _TAKEN_OUT:
-                self.parts_aside[loss.note or loss.code.value] += 1
-        if found.model_call_id is not None:
-            key = short(f"{found.gateway_provider}\x00{found.model_call_id}")
+        self.models[delivery.model or "(no model named)"] += 1
+        self.sessions.add(_short(delivery.session_id))
+        for code, _, note in row.losses:
+            self.degraded[code.value] += 1
+            if code in _TAKEN_OUT:
+                self.parts_aside[note or code.value] += 1
+        if delivery.model_call_id is not None:
+            key = _short(f"{delivery.gateway_provider}\x00{delivery.model_call_id}")
             if key in self.call_ids:
                 self.call_ids_reused += 1
             self.call_ids.add(key)
-
-    def merge(self, other: Account) -> None:
-        """Take over another stretch's counts."""
-        self.spans += other.spans
-        self.facts += other.facts
-        for mine, theirs in (
-            (self.skipped, other.skipped),
-            (self.degraded, other.degraded),
-            (self.dialects, other.dialects),
-            (self.models, other.models),
-            (self.parts_aside, other.parts_aside),
-        ):
-            mine.update(theirs)
-        self.unread.update(other.unread)
-        self.call_ids_reused += other.call_ids_reused + len(self.call_ids & other.call_ids)
-        self.call_ids |= other.call_ids
-        self.sessions |= other.sessions
-        self.incomplete += other.incomplete
 
     @property
     def blemished(self) -> bool:
@@ -93,33 +150,44 @@ _TAKEN_OUT = frozenset(
 )
 
 
-def short(text: str) -> bytes:
+def _short(text: str) -> bytes:
     """Eight bytes that stand for a text where only equality matters."""
-    import hashlib
-
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def item(found: Translation, reason: SkipReason | None = None) -> dict[str, Any]:
+def item(row: Row) -> dict[str, Any]:
     """One span's entry in the report."""
-    reason = reason or found.reason
     entry: dict[str, Any] = {
-        "trace_id": found.span.trace_id,
-        "span_id": found.span.span_id,
-        "name": found.span.name,
-        "dialect": found.detection.dialect,
-        "outcome": (Outcome.SKIPPED if reason is not None else Outcome.FACT).value,
+        "trace_id": row.trace_id,
+        "span_id": row.span_id,
+        "name": row.name,
+        "dialect": row.dialect,
+        "outcome": row.outcome.value,
     }
-    if reason is not None:
-        entry["reason"] = reason.value
-        if found.note:
-            entry["note"] = found.note
-    if found.incomplete:
+    if row.reason is not None:
+        entry["reason"] = row.reason.value
+        if row.note:
+            entry["note"] = row.note
+    if row.capture_key is not None:
+        entry["capture_key"] = row.capture_key
+    if row.incomplete:
         entry["incomplete_context"] = True
-    entry["losses"] = [
-        {"code": loss.code.value, "at": loss.at, "note": loss.note} for loss in (found.losses if reason is None else ())
-    ]
+    entry["losses"] = [{"code": code.value, "at": at, "note": note} for code, at, note in row.losses]
     return entry
+
+
+def span_outcome(row: Row) -> SpanOutcome:
+    """One span's outcome for a sink that keeps skips and losses."""
+    return SpanOutcome(
+        trace_id=row.trace_id,
+        span_id=row.span_id,
+        name=row.name,
+        dialect=row.dialect,
+        outcome=row.outcome.value,
+        reason=row.reason.value if row.reason is not None else None,
+        losses=[(code.value, at, note) for code, at, note in row.losses],
+        key=row.capture_key,
+    )
 
 
 def totals(account: Account) -> dict[str, Any]:
@@ -140,6 +208,3 @@ def totals(account: Account) -> dict[str, Any]:
 
 def _ordered(counts: Mapping[str, int], order: list[str]) -> dict[str, int]:
     return {name: counts[name] for name in order if counts.get(name)}
-
-
-Write = Callable[[bytes], Any]

@@ -43,6 +43,10 @@ class SinkError(StorageError):
     """A sink cannot be opened or cannot take what it was given."""
 
 
+class UnknownSink(SinkError):
+    """A location that names no sink: wrong usage, not a fault of the sink."""
+
+
 class ReaderGone(SinkError):
     """Whoever read our standard output has left (`| head`). A command ends quietly: nothing is wrong."""
 

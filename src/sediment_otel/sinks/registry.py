@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-from .base import Sink, SinkError, SinkOptions
+from .base import Sink, SinkError, SinkOptions, UnknownSink
 
 
 class SinkRow(NamedTuple):
@@ -77,7 +77,7 @@ def _is_device(path: str) -> bool:
 
 
 def _unknown(where: str) -> SinkError:
-    return SinkError("is no sink that is known here", where, "accepted are " + ", ".join(row.accepted for row in SINKS))
+    return UnknownSink("is no sink that is known here", where, "accepted are " + ", ".join(row.accepted for row in SINKS))
 
 
 def _load(dotted: str) -> Callable[..., Any]:

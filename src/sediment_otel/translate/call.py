@@ -64,6 +64,8 @@ class Translation:
     gateway_provider: str = "unknown"
     model_call_id: str | None = None
     model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     observed_at: str = ""
     incomplete: bool = False
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -238,6 +240,8 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         gateway_provider=gateway,
         model_call_id=call_id,
         model=model,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         observed_at=observed,
         incomplete=context.incomplete,
         provenance=provenance,

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands share: exit codes, settings from options and environment, words on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from ..settings import Settings, SettingsError
+
+EXIT_DONE = 0
+EXIT_UNREADABLE = 1
+EXIT_USAGE = 2
+EXIT_NOTHING_OR_STRICT = 3
+
+TRACES = "Traces"
+FACTS = "Facts"
+
+Org = Annotated[str | None, typer.Option("--org", help="Organisation of the facts. Never read from a span.")]
+SessionAttribute = Annotated[
+    list[str] | None,
+    typer.Option("--session-attribute", metavar="KEY", help="Attribute that holds the session, tried first. Repeatable."),
+]
+SessionId = Annotated[
+    str | None, typer.Option("--session-id", metavar="ID", help="Session for calls whose trace names none.")
+]
+Gateway = Annotated[
+    str | None,
+    typer.Option("--gateway", metavar="NAME", help="gateway_provider of every fact: litellm, portkey, helicone, unknown."),
+]
+Raw = Annotated[
+    str | None,
+    typer.Option("--raw", metavar="full|residual", help="residual leaves out of raw what the fields hold already."),
+]
+IncludeFailed = Annotated[
+    bool | None, typer.Option("--include-failed", help="Make facts of calls that ended in an error, too.")
+]
+MaxFactBytes = Annotated[
+    int | None, typer.Option("--max-fact-bytes", metavar="N", help="A fact that exceeds this is skipped (64 MiB).")
+]
+KeepAccountIdentity = Annotated[
+    bool | None,
+    typer.Option("--keep-account-identity", help="Leave user.email, user.account_id and user.account_uuid in raw."),
+]
+Salvage = Annotated[
+    bool | None,
+    typer.Option("--salvage", help="Keep the complete leading messages of message lists that were cut short."),
+]
+ContentLocation = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--content-location",
+        metavar="PREFIX",
+        help="Directory or URL prefix from which referenced content (*_ref attributes) may be read. Repeatable.",
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that read and translate.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+
+
+def settings_from(**options: Any) -> Settings:
+    """Settings from the environment, with the options that were given on top. Wrong ones end with exit 2."""
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items() if value}
+    if options.get("max_fact_bytes") is not None:
+        given["max_fact_bytes"] = options["max_fact_bytes"]
+    for key in ("org", "session_id", "gateway", "raw"):
+        if options.get(key) is not None:
+            given[key] = options[key]
+    try:
+        return Settings.from_environment(os.environ, **given)
+    except SettingsError as error:
+        fail(f"wrong setting: {error}", EXIT_USAGE)
+
+
+def say(text: str = "") -> None:
+    """A line for people."""
+    try:
+        sys.stderr.write(f"{text}\n")
+    except UnicodeEncodeError:
+        sys.stderr.write(text.encode("ascii", "backslashreplace").decode() + "\n")
+    except (BrokenPipeError, ValueError):
+        return
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """End with a line for people and an exit code."""
+    say(f"sediment-otel: {text}")
+    raise typer.Exit(code)
+
+
+@contextmanager
+def progress(title: str, total: int, quiet: bool) -> Iterator[Any]:
+    """A progress bar on a terminal, nothing in a pipe. Yields `advance(stage, bytes)`."""
+    if quiet or not sys.stderr.isatty() or not total:
+        yield lambda stage, amount: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(title, total=total)
+        yield lambda stage, amount: bars.advance(task, amount)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `convert` says when it is done: a few lines that a person wants, with the way out of each loss."""
+
+from __future__ import annotations
+
+from ..conversion import Conversion
+from ..vocabulary import WAY_OUT, SkipReason
+from .common import say
+
+
+def summarise(result: Conversion, out: str) -> None:
+    """Say what became of the input on standard error."""
+    account = result.account
+    if not result.recognised:
+        say("No telemetry recognised: nothing in the input looks like OTLP, a console dump or a known log.")
+        _unread(result)
+        return
+    where = "standard output" if out == "-" else out
+    models = ", ".join(name for name, _ in account.models.most_common(4))
+    more = len(account.models) - 4
+    say(
+        f"{_count(account.facts, 'fact')} from {_count(account.spans, 'span')} to {where}"
+        + (f": {_count(len(account.sessions), 'session')}, {models}" if account.facts else "")
+        + (f" and {more} more models" if more > 0 else "")
+    )
+    if not account.dialects:
+        say("None of the spans is a model call.")
+    for reason in SkipReason:
+        count = account.skipped.get(reason.value)
+        if count:
+            say(f"  skipped {count} {reason.value}: {WAY_OUT[reason]}")
+    if account.parts_aside:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in account.parts_aside.most_common())
+        say(f"  kept in raw only: {kinds}")
+    other = {code: count for code, count in account.degraded.items() if code not in _ASIDE}
+    if other:
+        say("  degraded: " + ", ".join(f"{count} {code}" for code, count in sorted(other.items())))
+    if account.call_ids_reused:
+        say(
+            f"  {_count(account.call_ids_reused, 'fact')} repeat a model call id (model_call_id_reused): all are kept"
+            " here, Sediment keeps the first of each"
+        )
+    _unread(result)
+
+
+_ASIDE = frozenset({"unsupported_content", "opaque_reasoning", "missing_id", "extra_choice", "withheld_content"})
+
+
+def _unread(result: Conversion) -> None:
+    for unread in result.unread:
+        say(f"  unreadable: {unread.source}: {unread.place}: {unread.reason}")
+    rest = result.unread_count - len(result.unread)
+    if rest > 0:
+        say(f"  and {rest} more records that could not be read")
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converting files: the edge around the pipeline. Ranges of inputs, worker processes, sink, report.
+
+Every input is cut into stretches (one per file, several for a large JSON Lines file). The first pass looks at
+each stretch and fills the index; the second translates each stretch and hands rows to the sink in the
+order of the input. With workers, both passes run in processes of their own; the main process only keeps
+the index, the order and the sink.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .index import IndexReader, TraceIndex
+from .pipeline import Entries, glance, second_pass, translate_log_call
+from .report import Account, Row, item, row_of, settle, span_outcome, totals
+from .settings import Settings
+from .sinks.base import Receipt, Sink
+from .sources.files import Input, SourceError, decode_document
+from .telemetry import Batch, Rejected
+from .translate.identity import capture_id, inference_call_id
+
+#: Rows that go to the sink together, and at most so many bytes of facts.
+BATCH_ROWS = 512
+BATCH_BYTES = 8 * 1024 * 1024
+#: Entries of the first pass that are held before they go to the index.
+ENTRY_ROWS = 4096
+#: A worker's stretch: small enough that the last ones even out, large enough that starting one costs nothing.
+STRETCH_BYTES = 24 * 1024 * 1024
+
+
+class Stretch(NamedTuple):
+    """A part of one input: everything that starts from `start` (included) to `end` (excluded)."""
+
+    source: Input
+    start: int
+    end: int | None
+    size: int
+
+
+@dataclass(slots=True)
+class Unread:
+    """A record that could not be read: where it is, and why. No content."""
+
+    source: str
+    place: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the first pass over a stretch counted."""
+
+    spans: int = 0
+    records: int = 0
+    recognised: bool = False
+    documents: int = 0
+    unread: list[Unread] = field(default_factory=list)
+    unread_count: int = 0
+
+
+@dataclass(slots=True)
+class Conversion:
+    """The result of `convert`: the account, what could not be read, and whether anything was telemetry."""
+
+    account: Account
+    unread: list[Unread]
+    unread_count: int
+    recognised: bool
+    failed_inputs: list[str]
+
+
+#: How many calls that occur more than once are told to the sink by id.
+MOST_REPEATED = 50_000
+#: How many unreadable records are named one by one; the rest is counted.
+NAMED_UNREAD = 20
+
+Progress = Callable[[str, int], None]
+
+
+def _no_progress(stage: str, amount: int) -> None:
+    """Nobody watches."""
+
+
+def stretches(inputs: Iterable[Input], workers: int) -> list[Stretch]:
+    """The inputs in stretches, in order; large JSON Lines files in several where there are workers."""
+    found = []
+    for source in inputs:
+        size = source.size or 0
+        ranges = source.split(max(workers, size // STRETCH_BYTES)) if workers > 1 else [(0, None)]
+        for start, end in ranges:
+            found.append(Stretch(source, start, end, (size if end is None else end) - start))
+    return found
+
+
+def _batches(stretch: Stretch) -> Iterator[Batch]:
+    for document in stretch.source.documents(stretch.start, stretch.end):
+        yield decode_document(document)
+
+
+def _first(stretch: Stretch, settings: Settings, take: Callable[[Entries], None]) -> Seen:
+    """The first pass over one stretch; `take` gets the entries now and then."""
+    entries, seen = Entries(), Seen()
+    for batch in _batches(stretch):
+        seen.documents += 1
+        seen.recognised = seen.recognised or batch.recognised
+        glance(batch, settings, entries)
+        for rejected in batch.items:
+            if type(rejected) is Rejected:
+                seen.unread_count += 1
+                if len(seen.unread) < NAMED_UNREAD:
+                    seen.unread.append(Unread(stretch.source.name, rejected.place, rejected.reason))
+        if len(entries.spans) + len(entries.records) >= ENTRY_ROWS:
+            take(entries)
+            entries.clear()
+    take(entries)
+    seen.spans, seen.records = entries.span_count, entries.record_count
+    return seen
+
+
+def _shifted(entries: Entries, spans: int, records: int) -> Entries:
+    """Entries of a stretch with the ordinals and positions of the whole input."""
+    if spans:
+        entries.spans = [entry._replace(ordinal=entry.ordinal + spans) for entry in entries.spans]
+    if records:
+        entries.records = [entry._replace(position=entry.position + records) for entry in entries.records]
+    return entries
+
+
+def _rows(stretch: Stretch, settings: Settings, index: Path, first: int) -> Iterator[Row]:
+    """The second pass over one stretch."""
+    reader = IndexReader(index, first)
+    try:
+        for found in second_pass(_batches(stretch), settings, reader, first):
+            yield row_of(found)
+    finally:
+        reader.close()
+
+
+def _grouped(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        if row.delivery is not None:
+            size += len(row.delivery.encoded)
+        if len(group) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+# -- in worker processes ---------------------------------------------------------------------------------------
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[Row]).decode
+
+
+def _worker_first(stretch: Stretch, settings: Settings) -> tuple[Seen, Entries] | str:
+    kept = Entries()
+
+    def take(entries: Entries) -> None:
+        kept.spans.extend(entries.spans)
+        kept.records.extend(entries.records)
+        kept.lenders.extend(entries.lenders)
+
+    try:
+        seen = _first(stretch, settings, take)
+    except SourceError as error:
+        return str(error)
+    return seen, kept
+
+
+def _worker_second(stretch: Stretch, settings: Settings, index: Path, first: int, out: Path) -> str | None:
+    """Rows of the stretch into a private file: length-prefixed groups."""
+    try:
+        with out.open("wb") as file:
+            for group in _grouped(_rows(stretch, settings, index, first)):
+                packed = _pack(group)
+                file.write(len(packed).to_bytes(8, "big"))
+                file.write(packed)
+    except SourceError as error:
+        return str(error)
+    return None
+
+
+def _read_groups(path: Path) -> Iterator[list[Row]]:
+    with path.open("rb") as file:
+        while head := file.read(8):
+            yield _unpack(file.read(int.from_bytes(head, "big")))
+    path.unlink()
+
+
+class _Pool:
+    """Work in processes with results in order, never more than a few ahead (so that files do not pile up)."""
+
+    def __init__(self, workers: int) -> None:
+        self.ahead = workers + 2
+        self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def ordered(self, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Results of `work(*call)` for each call, in order."""
+        waiting: list[Future[Any]] = []
+        source = iter(calls)
+        for call in islice(source, self.ahead):
+            waiting.append(self._pool.submit(work, *call))
+        while waiting:
+            done = waiting.pop(0).result()
+            for call in islice(source, 1):
+                waiting.append(self._pool.submit(work, *call))
+            yield done
+
+
+# -- the whole run -----------------------------------------------------------------------------------------------
+
+
+def convert(
+    inputs: Sequence[Input],
+    sink: Callable[[frozenset[str] | None], Sink],
+    settings: Settings,
+    *,
+    workers: int = 1,
+    report: Callable[[dict[str, Any]], None] | None = None,
+    progress: Progress = _no_progress,
+) -> Conversion:
+    """Convert inputs into a sink. `sink` is opened after the first pass, with the ids that can come
+    twice (None: too many to name).
+
+    `report` takes each span's item as it is settled. An input that cannot be read is named in the result and
+    costs only itself. Raises `SinkError` where facts cannot be written.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="sediment-otel-"))
+    try:
+        with ExitStack() as stack:
+            pool = stack.enter_context(_Pool(workers)) if workers > 1 else None
+            return _run(inputs, sink, settings, pool, folder, workers, report, progress)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(
+    inputs: Sequence[Input],
+    sink: Callable[[frozenset[str] | None], Sink],
+    settings: Settings,
+    pool: _Pool | None,
+    folder: Path,
+    workers: int,
+    report: Callable[[dict[str, Any]], None] | None,
+    progress: Progress,
+) -> Conversion:
+    result = Conversion(Account(), [], 0, False, [])
+    index = TraceIndex(folder / "index.db")
+    try:
+        parts: list[tuple[Stretch, int]] = []
+        spans = records = 0
+        for stretch, seen in _first_pass(stretches(inputs, workers), settings, pool, index, result):
+            parts.append((stretch, spans))
+            spans += seen.spans
+            records += seen.records
+            result.recognised = result.recognised or seen.recognised
+            result.unread_count += seen.unread_count
+            result.unread += seen.unread[: NAMED_UNREAD - len(result.unread)]
+            progress("first", stretch.size)
+        index.resolve()
+        with sink(_repeated_ids(index, settings)) as out:
+            for group in _second_pass(parts, settings, pool, index.path, folder, result, progress):
+                _deliver(group, out, result.account, report)
+            calls = index.log_calls()
+            rows = (
+                row_of(translate_log_call(call.records, call.capture_key, settings), call.capture_key)
+                for _, call in calls
+            )
+            for group in _grouped(rows):
+                _deliver(group, out, result.account, report)
+    finally:
+        index.close()
+    return result
+
+
+def _repeated_ids(index: TraceIndex, settings: Settings) -> frozenset[str] | None:
+    calls = index.repeated_calls(MOST_REPEATED)
+    if calls is None:
+        return None
+    return frozenset(inference_call_id(settings.org, capture_id(f"{trace}:{span}")) for trace, span in calls)
+
+
+def _first_pass(
+    parts: list[Stretch], settings: Settings, pool: _Pool | None, index: TraceIndex, result: Conversion
+) -> Iterator[tuple[Stretch, Seen]]:
+    spans = records = 0
+
+    def take(entries: Entries) -> None:
+        found = _shifted(entries, spans, records)
+        index.add(found.spans, found.records, found.lenders)
+
+    def work() -> Iterator[Any]:
+        if pool is not None:
+            yield from pool.ordered(_worker_first, ((part, settings) for part in parts))
+            return
+        for part in parts:
+            try:
+                yield _first(part, settings, take), None
+            except SourceError as error:
+                yield str(error)
+
+    for part, found in zip(parts, work(), strict=True):
+        if type(found) is str:
+            result.failed_inputs.append(found)
+            continue
+        seen, entries = found
+        if entries is not None:
+            take(entries)
+        spans += seen.spans
+        records += seen.records
+        yield part, seen
+
+
+def _second_pass(
+    parts: list[tuple[Stretch, int]],
+    settings: Settings,
+    pool: _Pool | None,
+    index: Path,
+    folder: Path,
+    result: Conversion,
+    progress: Progress,
+) -> Iterator[list[Row]]:
+    if pool is None:
+        for part, first in parts:
+            yield from _grouped(_rows(part, settings, index, first))
+            progress("second", part.size)
+        return
+    files = [folder / f"rows-{number}" for number in range(len(parts))]
+    calls = ((part, settings, index, first, file) for (part, first), file in zip(parts, files, strict=True))
+    for (part, _), file, error in zip(parts, files, pool.ordered(_worker_second, calls), strict=True):
+        if error is not None:
+            result.failed_inputs.append(error)
+        yield from _read_groups(file)
+        progress("second", part.size)
+
+
+def _deliver(
+    group: list[Row], out: Sink, account: Account, report: Callable[[dict[str, Any]], None] | None
+) -> None:
+    """Facts to the sink, its receipts into the rows, the rows into the account and the report."""
+    facts = [row for row in group if row.delivery is not None]
+    receipts = out.write([row.delivery for row in facts if row.delivery is not None])
+    for row, receipt in zip(facts, receipts, strict=True):
+        if receipt is not Receipt.STORED:
+            settle(row, receipt)
+    out.record_outcomes([span_outcome(row) for row in group])
+    for row in group:
+        account.add(row)
+        if report is not None:
+            report(item(row))
+
+
+__all__ = ["Conversion", "Unread", "convert", "totals"]
