@@ -21,7 +21,7 @@ from .typed import read_typed
 
 def decode_json(data: bytes | str, *, strict: bool = False) -> Batch:
     """Telemetry of one JSON text; text that is not JSON gives one `Rejected` of kind "document"."""
-    spans = read_typed(data)
+    spans = read_typed(data, strict)
     if spans is not None:
         return Batch(items=list(spans))
     try:

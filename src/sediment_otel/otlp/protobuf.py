@@ -288,6 +288,9 @@ _DECISIVE: dict[tuple[int, int], Signal] = {
 }
 
 
+_ID_SIZES = ((16, 8), (24, 12), (32, 16))  # raw, hex read as base64, hex text
+
+
 def _signal_of_record(record: memoryview) -> Literal["traces", "logs", "metrics"]:
     fields: dict[tuple[int, int], Any] = {}
     for number, wire_type, value in wire_fields(record):
@@ -295,7 +298,7 @@ def _signal_of_record(record: memoryview) -> Literal["traces", "logs", "metrics"
             return decisive
         fields[number, wire_type] = value
     if (1, BYTES) in fields:
-        identified = len(fields[1, BYTES]) == TRACE_ID_BYTES and len(fields.get((2, BYTES), b"")) == SPAN_ID_BYTES
+        identified = (len(fields[1, BYTES]), len(fields.get((2, BYTES), b""))) in _ID_SIZES
         measured = any((number, BYTES) in fields for number in (5, 7, 9, 10, 11))
         return "metrics" if measured and not identified else "traces"
     return "logs" if (5, BYTES) in fields or (6, BYTES) in fields or (9, BYTES) in fields else "traces"

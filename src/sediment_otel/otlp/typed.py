@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fast way from OTLP JSON of traces to spans: parsed straight into types, for input that fits them.
 
-`read_typed(data)` returns the spans of a document, or None if anything in it is not exactly as the current
+`read_typed(data, strict)` returns the spans of a document, or None if anything in it is not exactly as the current
 OTLP/JSON writes it (another spelling, another signal, an invalid id, an unknown field): then the general reader has
 the word, which gives the same spans for every document that this one accepts. All or nothing; never raises.
 
@@ -83,29 +83,29 @@ class _Request(msgspec.Struct, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(_Request).decode
 
 
-def read_typed(data: bytes | str) -> list[Span] | None:
+def read_typed(data: bytes | str, strict: bool = False) -> list[Span] | None:
     """The spans of an OTLP JSON document, or None if the general reader must look at it."""
     try:
         request = _decode(data)
         spans: list[Span] = []
         for group in request.resourceSpans:
-            resource = _resource(bytes(group.resource), group.schemaUrl)
+            resource = _resource(bytes(group.resource), group.schemaUrl, strict)
             for scoped in group.scopeSpans:
-                scope = _scope(bytes(scoped.scope), scoped.schemaUrl)
-                spans.extend([_span(span, resource, scope) for span in scoped.spans])
+                scope = _scope(bytes(scoped.scope), scoped.schemaUrl, strict)
+                spans.extend([_span(span, resource, scope, strict) for span in scoped.spans])
         return spans
     except (msgspec.MsgspecError, ValueError, Unreadable, RecursionError):
         return None
 
 
 @lru_cache(maxsize=64)
-def _resource(text: bytes, schema_url: str | None) -> Resource:
-    return read_resource(_object(text), {"schemaUrl": schema_url}, True)
+def _resource(text: bytes, schema_url: str | None, strict: bool) -> Resource:
+    return read_resource(_object(text), {"schemaUrl": schema_url}, strict)
 
 
 @lru_cache(maxsize=256)
-def _scope(text: bytes, schema_url: str | None) -> Scope:
-    return read_scope(_object(text), {"schemaUrl": schema_url}, True)
+def _scope(text: bytes, schema_url: str | None, strict: bool) -> Scope:
+    return read_scope(_object(text), {"schemaUrl": schema_url}, strict)
 
 
 def _object(text: bytes) -> Any:
@@ -122,7 +122,7 @@ def _object(text: bytes) -> Any:
 _LARGEST_SHARED = 64 * 1024
 
 
-def _span(span: _Span, resource: Resource, scope: Scope) -> Span:
+def _span(span: _Span, resource: Resource, scope: Scope, strict: bool) -> Span:
     trace_id = read_id(span.traceId, TRACE_ID_BYTES, True)
     span_id = read_id(span.spanId, SPAN_ID_BYTES, True)
     parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True)
@@ -137,10 +137,10 @@ def _span(span: _Span, resource: Resource, scope: Scope) -> Span:
         elif type(number := value.intValue) is str and len(number) < 20 and number.isdecimal() and number.isascii():
             attributes[pair.key] = int(number)
         else:
-            attributes[pair.key] = _value(value)
+            attributes[pair.key] = _value(value, strict)
     status = span.status
-    events, _ = read_events(span.events, True) if span.events else ([], 0)
-    links, _ = read_links(span.links, True) if span.links else ([], 0)
+    events, lost_events = read_events(span.events, strict) if span.events is not None else ([], 0)
+    links, lost_links = read_links(span.links, strict) if span.links is not None else ([], 0)
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -156,8 +156,8 @@ def _span(span: _Span, resource: Resource, scope: Scope) -> Span:
         status_message=(status.message or "") if status else "",
         trace_state=span.traceState or "",
         dropped_attributes=read_count(span.droppedAttributesCount, True),
-        dropped_events=read_count(span.droppedEventsCount, True),
-        dropped_links=read_count(span.droppedLinksCount, True),
+        dropped_events=read_count(span.droppedEventsCount, True) + lost_events,
+        dropped_links=read_count(span.droppedLinksCount, True) + lost_links,
         resource=resource,
         scope=scope,
     )
@@ -173,11 +173,11 @@ def _code(code: int | str | None) -> str:
 _OTHER_KINDS = ("intValue", "boolValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
 
 
-def _value(value: _Any) -> Any:
+def _value(value: _Any, strict: bool) -> Any:
     if type(value.doubleValue) is float or type(value.boolValue) is bool:
         return value.doubleValue if value.boolValue is None else value.boolValue
     for name in _OTHER_KINDS:
         inner = getattr(value, name)
         if inner is not None:
-            return read_value({name: inner}, True)
+            return read_value({name: inner}, strict)
     return None
