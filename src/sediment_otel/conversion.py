@@ -285,8 +285,8 @@ def _run(
                 _deliver(group, out, result.account, report)
             calls = index.log_calls()
             rows = (
-                row_of(translate_log_call(call.records, call.capture_key, settings), call.capture_key)
-                for _, call in calls
+                row_of(translate_log_call(dialect, call, settings), call.capture_key)
+                for dialect, call in calls
             )
             for group in _grouped(rows):
                 _deliver(group, out, result.account, report)

@@ -174,8 +174,8 @@ class Detection:
 class Subject:
     """One span with what belongs to it: its log records, in time order, and sibling spans that may lend ids.
 
-    `log_only` marks a call that is known from log records alone; `capture_key` then names it where it has no
-    trace and span id. `content` is what stood on no span or log record (completion hook, files):
+    `log_only` marks a call that is known from log records alone; `detection` then says which dialect wrote it,
+    and `capture_key` names it where it has no trace and span id. `content` is what stood on no span or log record (completion hook, files):
     `{"source": …, "input": …, "output": …, "system": …}`.
     """
 
@@ -185,6 +185,8 @@ class Subject:
     log_only: bool = False
     capture_key: str | None = None
     content: Mapping[str, Any] | None = None
+    #: What the subject is, where that is known already (a call among log records).
+    detection: Detection | None = None
 
 
 @dataclass(slots=True)
@@ -211,6 +213,10 @@ class Messages:
             system = value and "role" not in value[0]
             self.items = [{"role": "system", "parts": value}] if system else value
         return self.items
+
+    def replace(self, items: list[Message]) -> None:
+        """Other messages in place of those the source has; the short way is closed for them."""
+        self.items, self.typed, self.text = items, None, None
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .dialects.registry import detect, lends_ids, wanted
+from .dialects.base import LogCall
+from .dialects.registry import lends_ids, wanted
 from .genai import Detection, Subject
 from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry
 from .settings import Settings
@@ -122,19 +123,28 @@ def unreadable(rejected: Rejected) -> Translation:
     )
 
 
-def translate_log_call(records: tuple[LogRecord, ...], capture_key: str | None, settings: Settings) -> Translation:
+def translate_log_call(dialect: str, call: LogCall, settings: Settings) -> Translation:
     """A call that log records alone describe."""
-    first = records[0]
-    times = [time for record in records if (time := record.time_ns or record.observed_ns) is not None]
+    first = call.records[0]
+    times = [time for record in call.records if (time := record.time_ns or record.observed_ns) is not None]
     span = Span(
         trace_id=first.trace_id or "",
         span_id=first.span_id or "",
-        end_ns=max(times, default=None),
+        start_ns=call.start_ns,
+        end_ns=call.end_ns if call.end_ns is not None else max(times, default=None),
         resource=first.resource,
         scope=first.scope,
     )
-    subject = Subject(span, records, log_only=True, capture_key=capture_key)
+    detection = Detection(dialect, SpanRole.CALL, "log records of a call whose span is not there")
+    subject = Subject(
+        span,
+        call.records,
+        log_only=True,
+        capture_key=call.capture_key,
+        content=call.content,
+        detection=detection,
+    )
     return translate_subject(subject, settings, Context())
 
 
-__all__ = ["Entries", "detect", "glance", "second_pass", "translate_log_call", "translate_resolved", "unreadable"]
+__all__ = ["Entries", "glance", "second_pass", "translate_log_call", "translate_resolved", "unreadable"]

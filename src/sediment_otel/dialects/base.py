@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..genai import Content, Detection, Subject
+from ..genai import Content, Detection, Reading, Subject
 from ..telemetry import LogRecord, Span
 
 #: Reads a subject's messages from one kind of place, or None where the place is not there.
@@ -29,10 +29,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LogCall:
-    """A call that log records alone describe: the records, and the key it is captured under."""
+    """A call that log records alone describe: the records, and the key it is captured under.
+
+    Without `end_ns` the call ended at the time of its last record; without `start_ns` its duration is unknown.
+    `content` is what the records only point to (see `Subject.content`).
+    """
 
     records: tuple[LogRecord, ...]
     capture_key: str | None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    content: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +62,10 @@ class Dialect:
     user_keys: tuple[str, ...] = ()
     message_attributes: frozenset[str] = frozenset()
     span_extra: Callable[[Subject], Mapping[str, Any]] | None = None
+    #: Last word on a reading, for what stands apart from the messages (tool calls beside them, wrong roles).
+    amend: Callable[[Subject, Reading], None] | None = None
+    #: Provider names are cut at their first dot (`anthropic.messages`).
+    provider_to_first_dot: bool = False
     #: Log records that this dialect's calls consist of or lend content to.
     wants_record: Callable[[LogRecord], bool] | None = None
     #: Calls among log records that belong to no span.

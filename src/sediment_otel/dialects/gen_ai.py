@@ -15,8 +15,8 @@ from typing import Any
 
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
 
-from ..formats.messages import read_message, read_parts
-from ..genai import Content, Detection, Messages, Subject, loads, plain
+from ..formats.messages import merge_assistant, read_message, read_parts
+from ..genai import Content, Detection, Messages, Reading, Subject, loads, plain
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
 from .base import Dialect, LogCall, Source
@@ -85,6 +85,21 @@ def detect(span: Span) -> Detection | None:
 
 def _from_attributes(subject: Subject) -> Content | None:
     return content_of(subject.span.attributes, MESSAGE_KEYS, "span attribute")
+
+
+def amend(subject: Subject, reading: Reading) -> None:
+    """On a Responses call the items of one answer stand as messages of their own: they are one message."""
+    if subject.span.attributes.get("openai.api.type") == "responses":
+        merge_items(reading)
+
+
+def merge_items(reading: Reading) -> None:
+    """Merge consecutive assistant messages of a reading, in the input and in the output."""
+    for messages in (reading.input, reading.output):
+        if messages is not None:
+            merged = merge_assistant(messages.open())
+            if len(merged) != len(messages.open()):
+                messages.replace(merged)
 
 
 def details_attributes(subject: Subject) -> dict[str, Any]:
@@ -356,6 +371,7 @@ DIALECT = Dialect(
     message_attributes=frozenset(
         {INPUT_MESSAGES, OUTPUT_MESSAGES, SYSTEM_INSTRUCTIONS, names.GEN_AI_PROMPT, names.GEN_AI_COMPLETION, "events"}
     ),
+    amend=amend,
     wants_record=wants_record,
     log_calls=log_calls,
     seen=(

@@ -99,17 +99,19 @@ def read(subject: Subject, detection: Detection) -> Reading:
     for direction, reason in problems.items():
         if getattr(reading, direction) is None:
             reading.problem, reading.problem_at = reason, f"/{direction}"
-    _read_fields(subject, reading)
+    dialect = BY_NAME.get(detection.dialect)
+    _read_fields(subject, reading, dialect)
+    if dialect is not None and dialect.amend is not None:
+        dialect.amend(subject, reading)
     return reading
 
 
-def _read_fields(subject: Subject, reading: Reading) -> None:
+def _read_fields(subject: Subject, reading: Reading, dialect: Dialect | None) -> None:
     holders = [subject.span.attributes]
     if subject.records or subject.span.events:
         details = gen_ai.details_attributes(subject)
         if details:
             holders.append(details)
-    dialect = BY_NAME.get(reading.detection.dialect)
     fields, sources = reading.fields, reading.field_sources
     for attributes in holders:
         for field, keys in _TABLES.get(reading.detection.dialect, _DEFAULT_TABLE):
@@ -121,7 +123,11 @@ def _read_fields(subject: Subject, reading: Reading) -> None:
                     fields[field] = value
                     sources[field] = key
                     break
-    if dialect is not None and dialect.span_extra is not None:
+    if dialect is None:
+        return
+    if dialect.provider_to_first_dot and type(fields.get("model_provider")) is str:
+        fields["model_provider"] = fields["model_provider"].split(".", 1)[0]
+    if dialect.span_extra is not None:
         for name, value in dialect.span_extra(subject).items():
             field = name.lstrip("=")
             if value is not None and (name.startswith("=") or field not in fields):

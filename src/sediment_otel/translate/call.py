@@ -116,7 +116,7 @@ def translate(
 def translate_subject(subject: Subject, settings: Settings, context: Context = _NOTHING) -> Translation:
     """Translate a subject. Skip reasons are tried in the order of the contract, section 7."""
     span = subject.span
-    detection = detect(span) if not subject.log_only else log_detection(subject)
+    detection = subject.detection or detect(span)
     if detection.role is not SpanRole.CALL:
         return _skip(span, detection, SkipReason.NOT_A_MODEL_CALL, detection.reason)
     if context.wrapper:
@@ -136,14 +136,6 @@ def translate_subject(subject: Subject, settings: Settings, context: Context = _
 def is_failed(span: Span) -> bool:
     """Whether the call ended in an error: status ERROR, or `error.type`."""
     return span.status_code == "error" or span.attributes.get("error.type") not in (None, "")
-
-
-def log_detection(subject: Subject) -> Detection:
-    """A call known from log records alone: the records say which dialect it is."""
-    for name, dialect in BY_NAME.items():
-        if dialect.wants_record is not None and all(dialect.wants_record(record) for record in subject.records):
-            return Detection(name, SpanRole.CALL, "log records of a call whose span is not there")
-    return Detection("none", SpanRole.OTHER, "log records that no dialect knows")
 
 
 def _skip(span: Span, detection: Detection, reason: SkipReason, note: str, reading: Reading | None = None) -> Translation:
