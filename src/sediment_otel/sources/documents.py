@@ -191,10 +191,15 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
         if len(line) > limit and not line.endswith(b"\n"):
             _skip_line(reader)
             if pending.parts:
-                yield reader.problem("cut off", "json", pending.offset, pending.number)
-                pending = _Pending()
-            yield reader.problem(f"larger than {limit} bytes", "json", offset, number)
+                yield reader.problem(f"larger than {limit} bytes", "json", pending.offset, pending.number)
+                pending = _Pending(resume=pending.indent)
+            elif pending.resume is None:
+                yield reader.problem(f"larger than {limit} bytes", "json", offset, number)
             continue
+        if pending.resume is not None:
+            if not line.startswith(pending.resume + b"{"):
+                continue
+            pending = _Pending()
         if not pending.parts:
             text = line.strip(_BLANK)
             if number == 1 and offset == 0:
@@ -210,7 +215,7 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
         yield from pending.feed(line, name, number, offset)
         if pending.size > limit:
             yield reader.problem(f"larger than {limit} bytes", "json", pending.offset, pending.number)
-            pending = _Pending(skipping=True)
+            pending = _Pending(resume=pending.indent)
     if pending.parts:
         yield pending.document(name)
 
@@ -239,10 +244,11 @@ def _skip_line(reader: _Reader) -> None:
 class _Pending:
     """An object that more than one line, or less than one, belongs to."""
 
-    def __init__(self, skipping: bool = False) -> None:
+    def __init__(self, resume: bytes | None = None) -> None:
         self.parts: list[bytes] = []
         self.size = self.depth = self.number = self.offset = 0
-        self.skipping = skipping  # behind an object that was too large: wait for the next at a line's start
+        self.indent = b""
+        self.resume = resume  # behind an object that was too large: the indentation at which the next one starts
 
     def is_broken_before(self, line: bytes) -> bool:
         """Whether the line starts a new object although the one before it has not ended."""
@@ -253,10 +259,6 @@ class _Pending:
         return Document(data=b"".join(self.parts), form="json", input=name, number=self.number, offset=self.offset)
 
     def feed(self, line: bytes, name: str, number: int, offset: int) -> Iterator[Document]:
-        if self.skipping:
-            if line[:1] != b"{":
-                return
-            self.skipping = False
         start = 0
         in_string = False
         for token in _TOKEN.finditer(line):
@@ -270,6 +272,8 @@ class _Pending:
                     if mark == b"[":
                         continue  # an array around objects
                     yield from self._junk(line[start : token.start()], name, number, offset + start)
+                    before = line[: token.start()]
+                    self.indent = b"" if before.strip() else before
                     start = token.start()
                     self.number, self.offset = number, offset + start
                 self.depth += 1

@@ -18,7 +18,7 @@ import zstandard
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 CHUNK = 1 << 20
-_ZSTD_INPUT = 1024  # one kilobyte of zstd is at most 256 blocks of 128 KiB: a bomb is 32 MiB at a time
+_ZSTD_INPUT = 256  # this much zstd is at most 64 blocks of 128 KiB: a bomb comes 8 MiB at a time
 
 
 class InflateError(ValueError):
