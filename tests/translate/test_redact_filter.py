@@ -146,6 +146,12 @@ def test_every_vector_is_a_hit_also_with_any_of_its_letters_escaped(accept: Filt
         rb'"\u00e9sk-0123456789abcdef"',
         b'"\xc3\xa9sk-0123456789abcdef"',
         b'{"Authorization"\n:\t"x"}',
+        rb'"Bearer\u00090123456789abcdef"',
+        rb'"Bearer 0123456789abcde\u002B"',
+        rb'"{\u0022api_key\u0022: \u0022v\u0022}"',
+        rb'"\u0027api_key\u0027:\u0027v\u0027"',
+        rb'"\"api key\" = 0123456789abcdef"',
+        rb'"\u0027api key\u0027:0123456789abcdef"',
     ],
 )
 def test_odd_spellings_are_hits(accept: Filter, data: bytes) -> None:

@@ -108,6 +108,8 @@ TEXTS = [
     ('"api_key": ""', None),
     ('"api_key\': "v"', None),
     ('"a":"api_key":"v"', None),
+    ("\"a\":'v'api_key': 'w'", None),
+    ("\"api_key\":'v'api_key': 'w'", f"\"api_key\":'{MARKER}'api_key': 'w'"),
     ('"x-authorization": "v"', None),
     ('"my_apikey": "v"', None),
     # assignments
@@ -187,6 +189,17 @@ def test_a_credential_is_replaced_where_it_fills_whole_lines_the_longest_first()
         MARKER,
     ]
     assert redacted["raw"] == {"two": [MARKER, "Two"]}
+    assert redact_fact(redacted) is redacted
+
+
+def test_a_credential_that_ends_with_a_line_feed_leaves_its_empty_line_to_the_next() -> None:
+    redacted = redact_fact(fact(call({"api_key": "ab\n", "apikey": "\ncd"}), text("ab\n\ncd"), text("ab\ncd")))
+    assert parts_of(redacted)[1:] == [MARKER * 2, "ab\ncd"]
+
+
+def test_a_pair_that_comes_to_light_when_a_line_is_gone_is_redacted_at_once() -> None:
+    redacted = redact_fact(fact(call({"api_key": '"k":'}), text('"k":\n"api_key":"v"')))
+    assert parts_of(redacted)[1:] == [f'{MARKER}\n"api_key":"{MARKER}"']
     assert redact_fact(redacted) is redacted
 
 
