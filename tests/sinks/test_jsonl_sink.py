@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -51,6 +53,16 @@ def test_an_exception_publishes_nothing_and_leaves_nothing_behind(
     assert os.listdir(tmp_path) == [name]
 
 
+def test_the_bytes_are_on_the_device_before_the_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: (steps.append(name), real(*args)))
+    with open_sink(str(tmp_path / "facts.jsonl")) as sink:
+        sink.write([delivery(1)])
+    assert steps == ["fsync", "replace", "fsync"]
+
+
 def test_an_empty_run_gives_an_empty_file(tmp_path: Path) -> None:
     open_sink(str(tmp_path / "facts.jsonl")).close()
     assert (tmp_path / "facts.jsonl").read_bytes() == b""
@@ -67,6 +79,8 @@ def test_gzip_and_zstd_are_chosen_by_suffix_and_are_the_same_every_time(tmp_path
             written.append(path.read_bytes())
         assert unpack(written[0]) == lines
         assert written[0] == written[1]
+        if suffix == ".gz":
+            assert written[0][3:8] == bytes(5), "no name and no time in the header"
 
 
 def test_the_same_id_again_is_a_duplicate_or_a_conflict_and_the_first_stays(tmp_path: Path) -> None:
@@ -349,6 +363,25 @@ def test_a_batch_that_does_not_fit_is_taken_back_and_can_be_tried_again(tmp_path
 def test_appending_to_a_compressed_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match=r"cannot be added to.*plain"):
         open_sink(str(tmp_path / "facts.jsonl.gz"), append=True)
+
+
+def test_nobody_else_adds_a_line_while_one_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "facts.jsonl"
+    path.touch()
+    refused = []
+
+    def write(descriptor: int, data: memoryview, real: Any = os.write) -> int:
+        with open(path, "rb") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                refused.append(True)
+        return int(real(descriptor, data))
+
+    with open_sink(str(path), append=True) as sink:
+        monkeypatch.setattr(os, "write", write)
+        sink.write([delivery(1)])
+    assert refused == [True]
 
 
 def test_processes_that_append_at_once_lose_and_mix_nothing(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sinks_kit import delivery, kept, skip
 
-from sediment_otel.sinks import Receipt, SinkError, SinkOptions, SpanOutcome
+from sediment_otel.sinks import Receipt, SinkError, SinkOptions, SpanOutcome, read_facts
 from sediment_otel.sinks.store import ReusedId, SessionRow, Store
 
 
@@ -157,6 +157,9 @@ def test_a_conflict_is_remembered_beside_the_fact(path: str) -> None:
             store.write([delivery(1), delivery(1, text="x")])
             store.record_outcomes([kept(1), skip(1, "conflict")])
             assert store.counts().skipped == {"conflict": 1}
+    with Store(path) as store:
+        store.record_outcomes([skip(1, "duplicate"), kept(1)])
+        assert store.counts().skipped == {"conflict": 1}, "a run without the other version does not undo it"
 
 
 def test_losses_that_a_killed_run_did_not_record_come_with_the_rerun(path: str) -> None:
@@ -222,6 +225,8 @@ def test_closing_leaves_one_file_and_reading_leaves_no_other(tmp_path: Path, pat
         store.write([delivery(1)])
         list(store.facts())
     store.close()
+    assert os.listdir(tmp_path) == ["facts.db"]
+    assert len(list(read_facts(path))) == 1
     assert os.listdir(tmp_path) == ["facts.db"]
     with pytest.raises(SinkError, match="closed"):
         store.write([delivery(2)])

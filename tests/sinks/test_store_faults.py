@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sqlite3
 import tempfile
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -92,13 +94,16 @@ def test_processes_that_open_and_write_at_once_store_every_fact_once(tmp_path: P
     code = """
         import sys
         from sediment_otel.sinks.store import Store
-        from sinks_kit import delivery
+        from sinks_kit import delivery, skip
         print("ready", flush=True)
         sys.stdin.readline()
+        for number in range(30):
+            Store(f"{sys.argv[1]}.{number}.db").close()
         stored = 0
         with Store(sys.argv[1]) as store:
             for start in range(0, 300, 10):
                 receipts = store.write([delivery(n, text="x" * 2000) for n in range(start, start + 10)])
+                store.record_outcomes([skip(n) for n in range(start + 1000, start + 1010)])
                 stored += sum(receipt.value == "stored" for receipt in receipts)
                 assert not any(receipt.value == "conflict" for receipt in receipts)
         print(stored)
@@ -116,6 +121,7 @@ def test_processes_that_open_and_write_at_once_store_every_fact_once(tmp_path: P
     assert sum(int(out) for out, _ in answers) == 300
     with Store(path) as store:
         assert store.counts().facts == 300
+        assert store.counts().skipped == {"no_session": 300}
 
 
 def test_a_file_size_limit_is_an_error_and_what_was_committed_stays(tmp_path: Path) -> None:
@@ -170,16 +176,30 @@ def test_a_forked_child_writes_beside_its_parent(tmp_path: Path) -> None:
 
 def test_a_child_that_is_forked_while_a_thread_writes_does_not_wait_for_ever(tmp_path: Path) -> None:
     with Store(str(tmp_path / "facts.db")) as store:
-        with store._lock:  # as a thread in the middle of a write holds it
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    store.write([delivery(1)])
-                    code = 0
-                finally:
-                    os._exit(code)
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        held, enough = threading.Event(), threading.Event()
+
+        def write_slowly() -> None:
+            with store._lock:
+                held.set()
+                enough.wait(60)
+
+        writer = threading.Thread(target=write_slowly)
+        writer.start()
+        assert held.wait(60)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                signal.alarm(20)  # a child that waits for the lock is killed
+                parents = store._connection
+                store.write([delivery(1)])
+                code = 0 if store._connection is not parents else 2
+            finally:
+                os._exit(code)
+        status = os.waitpid(pid, 0)[1]
+        enough.set()
+        writer.join()
+        assert os.waitstatus_to_exitcode(status) == 0
         assert store.counts().facts == 1
 
 

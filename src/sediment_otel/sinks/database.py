@@ -154,10 +154,18 @@ def _reading_modes(path: str) -> list[str]:
 
 def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
     """True for a store, False for an empty file; anything else raises `SinkError`."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")  # one state for both questions: another process may be making the tables
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        if alone and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application == APPLICATION_ID:
         return True
-    if application == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+    if application == 0 and tables == 0:
         return False
     raise SinkError("is a SQLite file of another program", path, "name another file: it will be created")
 

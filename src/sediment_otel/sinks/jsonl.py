@@ -135,11 +135,8 @@ class JsonLinesStream(_Lines):
             self._finish()
 
     def abort(self) -> None:
-        """Take nothing more; what the stream still buffers must not fail a second time at exit."""
-        if self._done:
-            return
+        """Take nothing more. Whole batches were flushed, nothing is pending."""
         self._finish()
-        _silence(self._stream)
 
 
 def json_lines(path: str, options: SinkOptions = DEFAULT_OPTIONS) -> SinkBase:
@@ -150,14 +147,3 @@ def json_lines(path: str, options: SinkOptions = DEFAULT_OPTIONS) -> SinkBase:
 def standard_output(options: SinkOptions = DEFAULT_OPTIONS) -> JsonLinesStream:
     """The sink `-`."""
     return JsonLinesStream(sys.stdout.buffer, options=options)
-
-
-def _silence(stream: BinaryIO) -> None:
-    """Point a failed stream at the null device: the interpreter flushes it once more when it ends."""
-    try:
-        stream.flush()
-    except OSError:
-        with suppress(OSError):  # no descriptor behind it: nothing will be flushed
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)

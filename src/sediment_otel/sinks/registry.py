@@ -77,7 +77,9 @@ def _is_device(path: str) -> bool:
 
 
 def _unknown(where: str) -> SinkError:
-    return UnknownSink("is no sink that is known here", where, "accepted are " + ", ".join(row.accepted for row in SINKS))
+    return UnknownSink(
+        "is no sink that is known here", where, "accepted are " + ", ".join(row.accepted for row in SINKS)
+    )
 
 
 def _load(dotted: str) -> Callable[..., Any]:
