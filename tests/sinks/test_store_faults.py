@@ -11,11 +11,13 @@ import tempfile
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from sinks_kit import child, delivery
 
 from sediment_otel.sinks import Receipt, SinkError, read_facts
+from sediment_otel.sinks.database import _into_wal
 from sediment_otel.sinks.store import Store
 
 BATCH = 7
@@ -244,3 +246,28 @@ def test_a_store_that_was_removed_is_an_error_for_a_reader(tmp_path: Path) -> No
         path.unlink()
         with pytest.raises(SinkError, match=r"no file.*convert"):
             list(store.facts())
+
+
+class BusyConnection:
+    """Answers as SQLite does where two processes switch one file to WAL at once: at once, without waiting."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+
+    def execute(self, statement: str) -> BusyConnection:
+        assert statement == "PRAGMA journal_mode = WAL"
+        if self.refusals:
+            self.refusals -= 1
+            raise sqlite3.OperationalError("database is locked")
+        return self
+
+    def fetchone(self) -> tuple[str]:
+        return ("wal",)
+
+
+def test_the_switch_to_wal_is_tried_again_while_another_process_makes_it() -> None:
+    connection: Any = BusyConnection(3)
+    _into_wal(connection, patience=60)
+    assert connection.refusals == 0
+    with pytest.raises(sqlite3.OperationalError):
+        _into_wal(cast(Any, BusyConnection(10**9)), patience=0)
