@@ -357,3 +357,9 @@ def test_a_receiver_takes_export_requests_only(obj: Any) -> None:
 
 def test_an_empty_request_is_fine_for_a_receiver() -> None:
     assert decode_object({}, strict=True).recognised
+
+
+def test_objects_end_to_end_are_read_from_files_as_far_as_they_go() -> None:
+    one = json.dumps(request(span()))
+    assert [type(item) for item in decode_json(f" {one}{one}\n{one[:-5]}").items] == [Span, Span, Rejected]
+    assert [type(item) for item in decode_json(one + one, strict=True).items] == [Rejected]

@@ -15,7 +15,7 @@ from sediment_otel.telemetry import Batch, Rejected, Resource, Scope
 from .dumps import read_dump
 from .fields import Unreadable
 from .json_form import SCOPED_FIELDS, TOO_DEEP, Item, read_group, read_log, read_request, read_span, rejected
-from .parse import ParseError, parse_json
+from .parse import ParseError, parse_json, parse_several
 from .typed import read_typed
 
 
@@ -27,8 +27,28 @@ def decode_json(data: bytes | str, *, strict: bool = False) -> Batch:
     try:
         obj = parse_json(data)
     except ParseError as error:
-        return Batch(items=[Rejected(kind="document", place="", reason=error.reason)], recognised=False)
+        return _decode_several(data, error) if not strict else _unreadable(error)
     return decode_object(obj, strict=strict)
+
+
+def _unreadable(error: ParseError) -> Batch:
+    return Batch(items=[Rejected(kind="document", place="", reason=error.reason)], recognised=False)
+
+
+def _decode_several(data: bytes | str, error: ParseError) -> Batch:
+    """A text that is no JSON as a whole: objects one after another, as far as they go."""
+    items: list[Item] = []
+    recognised = False
+    try:
+        for number, obj in enumerate(parse_several(data)):
+            batch = decode_object(obj)
+            items.extend(batch.items)
+            recognised = recognised or batch.recognised
+            if not number and not batch.recognised:
+                return _unreadable(error)
+    except ParseError as later:
+        items.append(Rejected(kind="document", place="", reason=later.reason))
+    return Batch(items=items, recognised=recognised) if items or recognised else _unreadable(error)
 
 
 def decode_object(obj: Any, *, strict: bool = False) -> Batch:

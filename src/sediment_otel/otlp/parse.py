@@ -4,12 +4,14 @@
 `parse_json(data)` takes bytes or text and returns what it says; it raises `ParseError` (with a reason that
 holds no content) and nothing else. The fast parser comes first; what it refuses and Python accepts is read
 by the standard library: lone surrogates (kept in the string), `NaN` and `Infinity` as bare words, numbers past the
-range of a double, control characters inside strings. A leading byte order mark is passed over.
+range of a double, control characters inside strings. A leading byte order mark
+is passed over. `parse_several` reads values that stand one after another.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -35,21 +37,40 @@ def parse_json(data: bytes | str) -> Any:
         return _parse_slowly(data)
 
 
-def _parse_slowly(data: bytes | str) -> Any:
-    if isinstance(data, str):
-        text = data.removeprefix("\ufeff")
-    else:
-        data = bytes(data).removeprefix(_BOM)
+def parse_several(data: bytes | str) -> Iterator[Any]:
+    """The values of a text that has several, one after another; raises `ParseError` where it is none any more."""
+    text = _text(data).strip()
+    position = 0
+    while position < len(text):
         try:
-            text = data.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError as error:
-            raise ParseError(f"not UTF-8 at byte {error.start}") from None
+            value, position = _PYTHON.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            raise ParseError(f"not JSON at character {error.pos}: {error.msg}") from None
+        except RecursionError:
+            raise ParseError("nested too deeply") from None
+        yield value
+        while text[position : position + 1].isspace():
+            position += 1
+
+
+def _parse_slowly(data: bytes | str) -> Any:
+    text = _text(data)
     try:
         return _PYTHON.decode(text)
     except json.JSONDecodeError as error:
         raise ParseError(f"not JSON at character {error.pos}: {error.msg}") from None
     except RecursionError:
         raise ParseError("nested too deeply") from None
+
+
+def _text(data: bytes | str) -> str:
+    if isinstance(data, str):
+        return data.removeprefix("\ufeff")
+    data = bytes(data).removeprefix(_BOM)
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"not UTF-8 at byte {error.start}") from None
 
 
 def _int(text: str) -> int | str:

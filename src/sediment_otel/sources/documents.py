@@ -206,7 +206,7 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
                 text = text.removeprefix(_BOM)
             if not text:
                 continue
-            if text[:1] == b"{" and text[-1:] == b"}" and _is_one(text):
+            if text[:1] == b"{" and text[-1:] == b"}":  # two objects on a line: the decoder's
                 yield Document(data=text, form="json", input=name, number=number, offset=offset)
                 continue
         elif pending.is_broken_before(line):
@@ -218,20 +218,6 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
             pending = _Pending(resume=pending.indent)
     if pending.parts:
         yield pending.document(name)
-
-
-def _is_one(text: bytes) -> bool:
-    """Whether a line from brace to brace is one object, not two (`{…}{…}`)."""
-    if b"}{" not in text and b"} {" not in text:
-        return True
-    try:
-        _skim(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return False
-    return True
-
-
-_skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def _skip_line(reader: _Reader) -> None:
