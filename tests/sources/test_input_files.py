@@ -327,6 +327,17 @@ def test_standard_input_can_be_read_twice_and_leaves_nothing_behind() -> None:
     assert not path.exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_worker_leaves_the_spool_file_where_it_is() -> None:
+    (source,) = expand(["-"], stdin=io.BytesIO(LINES))
+    child = os.fork()
+    if not child:
+        del source
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert numbers([source]) == [1, 2, 3]
+
+
 def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

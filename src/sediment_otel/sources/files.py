@@ -196,8 +196,14 @@ def _spool(stream: BinaryIO, name: str) -> Input:
             raise SourceError(f"{name}: reading failed: {_why(error)}") from None
         raise
     spooled = Input(name, path=path, size=size)
-    weakref.finalize(spooled, Path(path).unlink, missing_ok=True)
+    weakref.finalize(spooled, _remove, path, os.getpid())
     return spooled
+
+
+def _remove(path: str, owner: int) -> None:
+    """Remove a spool file, unless this is a forked worker that only borrowed it."""
+    if os.getpid() == owner:
+        Path(path).unlink(missing_ok=True)
 
 
 def _why(error: OSError) -> str:
