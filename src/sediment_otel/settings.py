@@ -36,7 +36,9 @@ class Settings:
         (), "SESSION_ATTRIBUTES", "attribute keys that hold the session, tried first (comma separated)"
     )
     session_id: str | None = _setting(None, "SESSION_ID", "session for calls whose trace names none")
-    gateway: str | None = _setting(None, "GATEWAY", "gateway_provider of every fact: litellm, portkey, helicone, unknown")
+    gateway: str | None = _setting(
+        None, "GATEWAY", "gateway_provider of every fact: litellm, portkey, helicone, unknown"
+    )
     raw: str = _setting("full", "RAW", "full, or residual: leave out of raw what the fields hold")
     include_failed: bool = _setting(False, "INCLUDE_FAILED", "make facts of calls that ended in an error")
     max_fact_bytes: int = _setting(DEFAULT_MAX_FACT_BYTES, "MAX_FACT_BYTES", "largest fact, in bytes")
@@ -66,13 +68,67 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], **overrides: Any) -> Settings:
         """Settings from `SEDIMENT_OTEL_*`; keyword arguments that are not None win. Blank means unset."""
-        values: dict[str, Any] = {}
-        for item in fields(cls):
-            text = environment.get(item.metadata["variable"], "")
-            if text.strip():
-                values[item.name] = _from_text(item.metadata["variable"], text, item.default)
-        values.update({key: value for key, value in overrides.items() if value is not None})
-        return cls(**values)
+        return cls(**_values(cls, environment, overrides))
+
+
+OVERFLOWS = ("drop", "spool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """How facts are made inside the traced process: where they go, and what is held for how long."""
+
+    sink: str = _setting("", "SINK", "where facts go: facts.jsonl, facts.db, or a URL; there is no default")
+    overflow: str = _setting(
+        "drop", "OVERFLOW", "when the queue is full: drop the span and count it, or spool it to disk"
+    )
+    queue_size: int = _setting(2048, "QUEUE_SIZE", "ended model-call spans, log records and completions that may wait")
+    batch_size: int = _setting(512, "BATCH_SIZE", "facts that are written together")
+    schedule_delay: float = _setting(1.0, "SCHEDULE_DELAY", "seconds between two looks at the queue")
+    settle: float = _setting(30.0, "SETTLE", "seconds a call waits for its ancestors, and a log record for its span")
+    log_wait: float = _setting(
+        3.0, "LOG_WAIT", "seconds a call waits for records that come through the log exporter (0: not at all)"
+    )
+    retry: float = _setting(
+        5.0, "RETRY", "seconds for which a failed write is tried again before its facts are dropped"
+    )
+    tree_size: int = _setting(20_000, "TREE_SIZE", "ended spans remembered for the leaf rule and for sessions")
+    open_spans: int = _setting(10_000, "OPEN_SPANS", "open spans followed for sessions; the oldest are forgotten first")
+    shutdown_timeout: float = _setting(
+        10.0, "SHUTDOWN_TIMEOUT", "seconds that shutdown may take where nobody says otherwise"
+    )
+    spool_directory: str = _setting(
+        "", "SPOOL_DIRECTORY", "where overflow=spool puts its file; blank: the temporary directory"
+    )
+    spool_bytes: int = _setting(1 << 30, "SPOOL_BYTES", "largest spool file, in bytes; beyond it spans are dropped")
+
+    def __post_init__(self) -> None:
+        _one_of("overflow", self.overflow, list(OVERFLOWS))
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if type(item.default) is int and (type(value) is not int or value < 1):
+                raise SettingsError(f"{item.name} {value!r}: must be a positive whole number")
+            if type(item.default) is float:
+                if type(value) not in (int, float) or not 0 <= value < 1e9:
+                    raise SettingsError(f"{item.name} {value!r}: must be a number of seconds, 0 or more")
+                object.__setattr__(self, item.name, float(value))
+            if type(item.default) is str and type(value) is not str:
+                raise SettingsError(f"{item.name} {value!r}: must be text")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], **overrides: Any) -> ProcessSettings:
+        """Settings from `SEDIMENT_OTEL_*`; keyword arguments that are not None win. Blank means unset."""
+        return cls(**_values(cls, environment, overrides))
+
+
+def _values(cls: type, environment: Mapping[str, str], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for item in fields(cls):
+        text = environment.get(item.metadata["variable"], "")
+        if text.strip():
+            values[item.name] = _from_text(item.metadata["variable"], text, item.default)
+    values.update({key: value for key, value in overrides.items() if value is not None})
+    return values
 
 
 def _one_of(name: str, value: Any, accepted: list[Any]) -> None:
@@ -95,6 +151,11 @@ def _from_text(variable: str, text: str, default: Any) -> Any:
             return int(text)
         except ValueError:
             raise SettingsError(f"{variable}={text!r}: must be a whole number") from None
+    if isinstance(default, float):
+        try:
+            return float(text)
+        except ValueError:
+            raise SettingsError(f"{variable}={text!r}: must be a number of seconds") from None
     if isinstance(default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text
