@@ -43,7 +43,7 @@ def check_id(field: str, value: Any) -> str:
     trimmed = value.strip()
     if not trimmed:
         raise FactError(field, "must not be blank")
-    if _UNSTORABLE.search(trimmed):
+    if not (trimmed.isascii() and "\0" not in trimmed) and _UNSTORABLE.search(trimmed):
         raise FactError(field, "must hold no NUL and no lone surrogate")
     return trimmed
 

@@ -28,6 +28,8 @@ from .vocabulary import LossCode, SkipReason, SpanRole
 Message: TypeAlias = "dict[str, Any]"
 Part: TypeAlias = "dict[str, Any]"
 
+#: Objects with only one of these keys are marks of `raw`: bytes, a non-finite number, an escaped object.
+MARKS = frozenset({"$bytes", "$float", "$literal"})
 #: How many layers of JSON text are opened at most; a text that nests deeper stays text from there on.
 MAX_LAYERS = 16
 #: Integers of more digits than Python converts by default are refused: their conversion is quadratic.
@@ -202,8 +204,8 @@ class Messages:
     source: str
     text: str | None = None
     typed: list[Any] | None = None
-    #: Whether `text` is JSON as this project writes it, so that it may stand in `raw` as it is.
-    compact: bool = False
+    #: By how many bytes `text` is longer than `typed`, encoded, if it may stand in `raw` as it is.
+    surplus: int | None = None
     losses: list[Loss] = field(default_factory=list)
 
     def open(self) -> list[Message]:

@@ -68,9 +68,10 @@ def opened_list(value: Any) -> tuple[list[Any], int]:
 def messages_of(value: Any, source: str, *, answer: bool) -> Messages | None:
     """The messages in an attribute's value, or None if there is none. Raises `Unreadable`."""
     if type(value) is str:
-        typed = decode_messages(value, answer=answer)
-        if typed is not None:
-            return Messages(None, source, text=value, typed=typed) if typed else None
+        decoded = decode_messages(value, answer=answer)
+        if decoded is not None:
+            typed, surplus = decoded
+            return Messages(None, source, value, typed, surplus) if typed else None
     items, layers = opened_list(value)
     messages = [message for item in items for message in read_message(item)]
     if not messages:
@@ -83,7 +84,7 @@ def system_of(value: Any, source: str) -> Messages | None:
     if type(value) is str:
         typed = decode_system(value)
         if typed is not None:
-            return Messages(None, source, text=value, typed=typed) if typed else None
+            return Messages(None, source, value, typed, 0) if typed else None
     opened_value, layers = opened(value)
     if type(opened_value) is str:
         parts: list[Any] = [{"type": "text", "content": opened_value}] if opened_value.strip() else []

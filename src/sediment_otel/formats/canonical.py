@@ -10,93 +10,165 @@ another role) makes `decode` return None, and the general way takes over. Both w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from ..facts import FactError, ReasoningPart, TextPart, ToolCallPart, ToolCallResponsePart
-from ..genai import peel
+from ..genai import MARKS, peel
 
 #: Texts that capture tools write in place of content that was withheld (contract, section 4).
 SENTINELS = frozenset({"<REDACTED>", "[REDACTED]", "__REDACTED__", "<elided>", "FILTERED"})
 LONGEST_SENTINEL = max(map(len, SENTINELS))
+#: Texts this long or longer are no sentinel, whatever white space is around.
+_SHORT = LONGEST_SENTINEL + 9
 
-PLAIN_ROLES = frozenset({"system", "user", "assistant", "tool", "developer"})
+
+class Text(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True):
+    """A text part on the short way; it encodes as `facts.TextPart` does."""
+
+    content: str
 
 
-class _Response(msgspec.Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True):
+class Reasoning(msgspec.Struct, tag="reasoning", tag_field="type", forbid_unknown_fields=True):
+    """A reasoning part on the short way."""
+
+    content: str
+
+
+class ToolCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown_fields=True):
+    """A tool call on the short way."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolResponse(msgspec.Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True):
+    """A tool result as the GenAI form spells it."""
+
     id: str
     response: Any
 
 
-class _Incoming(msgspec.Struct, forbid_unknown_fields=True):
-    role: str
-    parts: list[TextPart | ReasoningPart | ToolCallPart | _Response]
+class ToolResult(msgspec.Struct, tag="tool_call_response", tag_field="type"):
+    """A tool result as a fact spells it."""
+
+    id: str
+    result: Any
+
+
+class CheckedMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """A message on the short way. Looked through, it encodes as `facts.InferenceMessage` does."""
+
+    role: Literal["system", "user", "assistant", "tool", "developer"]
+    parts: list[Text | Reasoning | ToolCall | ToolResponse]
     finish_reason: str | None = None
-    name: str | None = None
+    #: Taken away while the message is looked through: an unset value is left out of the encoding.
+    name: str | None | UnsetType = UNSET
 
 
-class CheckedMessage(msgspec.Struct):
-    """A message that encodes exactly as `facts.InferenceMessage` does; its parts were checked by decoding."""
+class Decoded(NamedTuple):
+    """Messages of a fact, and by how many bytes their JSON text is longer than they are, encoded.
 
-    role: str
-    parts: list[Any]
-    finish_reason: str | None
+    Where the text has exactly that length it is written as this project writes JSON, without a key that
+    occurs twice, and may stand in `raw` as it is. None: the length says nothing.
+    """
+
+    messages: list[CheckedMessage]
+    surplus: int | None
 
 
-_messages = msgspec.json.Decoder(list[_Incoming])
-_system = msgspec.json.Decoder(list[TextPart])
+_messages = msgspec.json.Decoder(list[CheckedMessage])
+_system = msgspec.json.Decoder(list[Text])
 _JSON_TEXT = frozenset('{["-0123456789tfn \t\r\n')
-_REFUSED = (msgspec.MsgspecError, FactError, UnicodeEncodeError, RecursionError)
+_REFUSED = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
+_NULL_REASON = len(',"finish_reason":null')
+_NULL_NAME = len(',"name":null')
+_NO_ID = frozenset({"", "None", "null"})
+_LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
-def decode_messages(text: str, *, answer: bool) -> list[CheckedMessage] | None:
+def decode_messages(text: str, *, answer: bool) -> Decoded | None:
     """Fact messages of JSON text in the GenAI form, or None where the general way must read it.
 
     With `answer`, messages keep their finish reason (trimmed, blank as None); else it is None.
     """
     try:
-        incoming = _messages.decode(text)
+        messages = _messages.decode(text)
     except _REFUSED:
         return None
-    messages = []
-    for message in incoming:
-        role = message.role
+    surplus = 0
+    exact = True
+    for message in messages:
         parts: list[Any] = message.parts
-        if role not in PLAIN_ROLES:
-            return None
-        for index, part in enumerate(parts):
+        for part in parts:
             kind = type(part)
-            if kind is TextPart:
-                content = part.content
-                if len(content) <= LONGEST_SENTINEL and content in SENTINELS:
+            if kind is Text:
+                if len(part.content) < _SHORT and part.content.strip() in SENTINELS:
                     return None
-            elif kind is _Response:
-                result = part.response
-                if type(result) is str:
-                    if result[:1] in _JSON_TEXT and peel(result)[1]:
-                        return None
-                    if len(result) <= LONGEST_SENTINEL and result in SENTINELS:
-                        return None
-                elif result is None:
+            elif kind is ToolCall:
+                if not _plain_id(part.id) or has_mark(part.arguments):
                     return None
-                parts[index] = ToolCallResponsePart(part.id, result)
-            elif kind is ReasoningPart:
+            elif kind is ToolResponse:
+                if not _plain_result(part.response) or not _plain_id(part.id):
+                    return None
+                parts[parts.index(part)] = ToolResult(part.id, part.response)
+                surplus += 2
+            else:
                 content = part.content
-                if not content or content.isspace() or (len(content) <= LONGEST_SENTINEL and content in SENTINELS):
+                if not content or content.isspace() or (len(content) < _SHORT and content.strip() in SENTINELS):
                     return None
         reason = message.finish_reason
-        messages.append(CheckedMessage(role, parts, (reason.strip() or None) if answer and reason else None))
-    return messages
+        if reason is None:
+            surplus -= _NULL_REASON
+        else:
+            kept = (reason.strip() or None) if answer else None
+            if kept != reason:
+                message.finish_reason = kept
+                exact = False
+        if message.name is not UNSET:
+            surplus += _NULL_NAME
+            exact = exact and message.name is None
+            message.name = UNSET
+    return Decoded(messages, surplus if exact else None)
 
 
-def decode_system(text: str) -> list[TextPart] | None:
+def _plain_id(value: str) -> bool:
+    """Whether the id can be taken as it is."""
+    return value not in _NO_ID and value.isascii() and "\0" not in value and value.strip() is value
+
+
+def _plain_result(value: Any) -> bool:
+    """Whether a tool result is already what a fact holds: no JSON text, no null, no sentinel, no mark."""
+    if type(value) is str:
+        if value[:1] in _JSON_TEXT and peel(value)[1]:
+            return False
+        return len(value) >= _SHORT or value.strip() not in SENTINELS
+    return value is not None and not has_mark(value)
+
+
+def has_mark(value: Any) -> bool:
+    """Whether an object inside would have to be escaped in `raw` (contract, section 6)."""
+    if type(value) is dict:
+        if len(value) == 1 and next(iter(value)) in MARKS:
+            return True
+        value = value.values()
+    elif type(value) is not list:
+        return False
+    for item in value:
+        if type(item) not in _LEAVES and has_mark(item):
+            return True
+    return False
+
+
+def decode_system(text: str) -> list[Text] | None:
     """The text parts of system instructions in the GenAI form, or None where the general way must read them."""
     try:
         parts = _system.decode(text)
     except _REFUSED:
         return None
     for part in parts:
-        if len(part.content) <= LONGEST_SENTINEL and part.content in SENTINELS:
+        if len(part.content) < _SHORT and part.content.strip() in SENTINELS:
             return None
     return parts

@@ -13,21 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS, detect, read
-from ..facts import FactError, InferenceCall, InferenceMessage
-from ..formats.canonical import CheckedMessage
-from ..genai import Detection, Loss, Messages, Reading, Subject
+from ..facts import InferenceCall
+from ..genai import Detection, Loss, Reading, Subject
 from ..settings import Settings
 from ..telemetry import LogRecord, Span
-from ..vocabulary import LossCode, Outcome, SkipReason, SpanRole
+from ..vocabulary import LossCode, Outcome, RawMode, SkipReason, SpanRole
 from . import identity
-from .parts import Aside, fact_input, fact_output, finish_reasons, texts_of
+from .finish import Envelope, finish
+from .parts import Aside, fact_input, fact_output, finish_reasons, genai_input
 from .raw import build_raw
-from .credential_filter import may_hold_credential
-from .redact import redact_fact, replace_unstorable
 from .residual import droppable
+from .short import short_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +74,6 @@ class Translation:
         return None if self.encoded is None else InferenceCall.from_json(self.encoded)
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact whose values were all checked on the way here; it encodes exactly as `InferenceCall` does."""
-
-    schema_version: int
-    inference_call_id: str
-    org_id: str
-    session_id: str
-    user_id: str | None
-    gateway_provider: str
-    model_provider: str | None
-    model: str | None
-    input_messages: Any
-    output_messages: Any
-    input_tokens: int | None
-    output_tokens: int | None
-    duration_ms: int | None
-    model_call_id: str | None
-    observed_at: str
-    raw: dict[str, Any]
-
-
-_encode = msgspec.json.Encoder().encode
 _NOTHING = Context()
 
 
@@ -182,25 +157,25 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         losses.append(Loss(LossCode.ATTRIBUTES_DROPPED, "/span/attributes", f"{span.dropped_attributes} attributes"))
 
     aside = Aside()
+    for messages in (reading.system, reading.input, reading.output):
+        if messages is not None:
+            losses += messages.losses
     reasons = finish_reasons(fields.get("finish_reasons"))
-    inputs, outputs = _messages(reading, reasons, aside)
-    losses += aside.losses
+    short = short_way(reading, reasons)
+    inputs: Any
+    outputs: Any
+    ready: Mapping[str, Any] = {}
+    omit: Mapping[str, int] = {}
+    if short is not None:
+        inputs, outputs, ready = short
+    else:
+        inputs = fact_input(genai_input(reading, aside), aside)
+        outputs = fact_output(reading.output.open(), reasons, aside) if reading.output is not None else []
+        losses += aside.losses
+    if settings.raw == RawMode.RESIDUAL.value:
+        omit = droppable(subject, reading, inputs, outputs, aside)
     gateway = settings.gateway or identity.gateway_of(span.scope.name, span.attributes, span.resource.attributes)
     capture = identity.capture_id(subject.capture_key or f"{span.trace_id}:{span.span_id}")
-
-    omit = frozenset[str]()
-    if settings.raw == "residual":
-        omit = droppable(subject, reading, inputs, outputs, aside)
-    raw = build_raw(
-        subject,
-        dialect=detection.dialect,
-        messages=MESSAGE_ATTRIBUTES,
-        hide_identity=not settings.keep_account_identity,
-        ready=_ready(reading, omit),
-        unsupported=aside.unsupported,
-        losses=losses,
-        omit=omit,
-    )
     envelope = Envelope(
         schema_version=1,
         inference_call_id=identity.inference_call_id(settings.org, capture),
@@ -217,9 +192,18 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         duration_ms=duration,
         model_call_id=call_id,
         observed_at=observed,
-        raw=raw,
+        raw=build_raw(
+            subject,
+            dialect=detection.dialect,
+            messages=MESSAGE_ATTRIBUTES,
+            hide_identity=not settings.keep_account_identity,
+            ready=ready,
+            unsupported=aside.unsupported,
+            losses=losses,
+            omit=omit,
+        ),
     )
-    encoded = _finish(envelope, losses)
+    encoded = finish(envelope, losses, raw_holds_all=short is not None and not omit)
     found = Translation(
         Outcome.FACT,
         span,
@@ -300,109 +284,4 @@ def _times(span: Span, log_only: bool, losses: list[Loss]) -> tuple[int | None, 
     return (end - start) // 1_000_000, identity.instant(end)
 
 
-# -- messages ----------------------------------------------------------------------------------------------
-
-
-def _messages(reading: Reading, reasons: list[str | None], aside: Aside) -> tuple[list[Any], list[Any]]:
-    """Input (with the system message in front) and output of the fact, each by the short way if it fits."""
-    for messages in (reading.system, reading.input, reading.output):
-        if messages is not None:
-            aside.losses.extend(messages.losses)
-    inputs = _typed_input(reading)
-    if inputs is None:
-        inputs = fact_input(genai_input(reading, aside), aside)
-    output = reading.output
-    if output is None:
-        return inputs, []
-    if output.typed is not None and len(output.typed) == 1:
-        message = output.typed[0]
-        if message.finish_reason is None and reasons and reasons[0] is not None:
-            message = CheckedMessage(message.role, message.parts, reasons[0])
-        return inputs, [message]
-    return inputs, fact_output(output.open(), reasons, aside)
-
-
-def _typed_input(reading: Reading) -> list[Any] | None:
-    given, system = reading.input, reading.system
-    if given is not None and given.typed is None:
-        return None
-    if system is not None and system.typed is None:
-        return None
-    messages: list[Any] = [] if given is None else (given.typed or [])
-    if system is None:
-        return messages
-    parts = system.typed or []
-    if messages and messages[0].role == "system":
-        first = [part.content for part in messages[0].parts if part.__class__.__name__ == "TextPart"]
-        if first == [part.content for part in parts]:
-            return messages
-    return [CheckedMessage("system", parts, None), *messages]
-
-
-def genai_input(reading: Reading, aside: Aside | None = None) -> list[Any]:
-    """The input in the GenAI form, with the message made from the system instructions in front, said once."""
-    messages = reading.input.open() if reading.input is not None else []
-    if reading.system is None:
-        return messages
-    system = reading.system.open()[0]
-    first = messages[0] if messages and type(messages[0]) is dict and messages[0].get("role") == "system" else None
-    if first is not None and texts_of(first) == texts_of(system):
-        if aside is not None:
-            for index, part in enumerate(system["parts"]):
-                if type(part) is not dict or part.get("type") != "text":
-                    aside.part(LossCode.UNSUPPORTED_CONTENT, f"/system_instructions/{index}", part, "in instructions")
-        return messages
-    return [system, *messages]
-
-
-def _ready(reading: Reading, omit: frozenset[str]) -> dict[str, Any]:
-    """Span attributes whose JSON text may stand in `raw` as it is: strict, parsed, and written compactly."""
-    ready: dict[str, Any] = {}
-    for messages in (reading.system, reading.input, reading.output):
-        if messages is None or messages.typed is None or messages.text is None:
-            continue
-        where, _, key = messages.source.partition(" attribute ")
-        if where == "span" and key not in omit and messages.compact:
-            ready[key] = msgspec.Raw(messages.text.encode())
-    return ready
-
-
-# -- the last steps: checked, redacted, encoded ---------------------------------------------------------------
-
-
-def _finish(envelope: Envelope, losses: list[Loss]) -> bytes:
-    try:
-        encoded = _encode(envelope)
-        if not may_hold_credential(encoded):
-            return encoded
-    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
-        pass
-    fact = builtins(envelope)
-    fact, replaced = replace_unstorable(fact)
-    if replaced:
-        noted = [Loss(LossCode.REPLACED_CHARACTER, pointer) for pointer in replaced]
-        losses += noted
-        fact["raw"].setdefault("losses", []).extend({"code": n.code.value, "at": n.at} for n in noted)
-    return _encode(redact_fact(fact))
-
-
-def builtins(value: Any) -> Any:
-    """A fact as plain dicts and lists."""
-    if isinstance(value, msgspec.Raw):
-        return msgspec.json.decode(value)
-    if isinstance(value, msgspec.Struct):
-        fields: dict[str, Any] = {}
-        tag = value.__struct_config__.tag
-        if tag is not None:
-            fields["type"] = tag
-        for name in value.__struct_fields__:
-            fields[name] = builtins(getattr(value, name))
-        return fields
-    if type(value) is list:
-        return [builtins(item) for item in value]
-    if type(value) is dict:
-        return {key: builtins(item) for key, item in value.items()}
-    return value
-
-
-__all__ = ["Context", "FactError", "InferenceMessage", "Messages", "Translation", "translate", "translate_subject"]
+__all__ = ["Context", "Translation", "translate", "translate_subject"]

@@ -11,6 +11,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any
 
 from ..facts import MAX_INTEGER
@@ -75,8 +76,13 @@ _LAST_NS = 253402300799999999999
 
 def instant(ns: int) -> str:
     """Nanoseconds since the epoch as RFC 3339 with microseconds and `Z`. Cut, not rounded."""
-    moment = _EPOCH + timedelta(microseconds=min(ns, _LAST_NS) // 1000)
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    seconds, rest = divmod(min(ns, _LAST_NS), 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1000:06d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
 
 
 #: Names of frameworks and agents that are no model service (contract, section 5).
@@ -161,19 +167,21 @@ def own_user(
 
 def gateway_of(scope: str, attributes: Mapping[str, Any], resource: Mapping[str, Any]) -> str:
     """The gateway that the call shows it went through: litellm, portkey, helicone, else unknown."""
-    service = resource.get("service.name")
+    scope = scope.lower()
     for name in _GATEWAYS:
-        if name in scope.lower() or (type(service) is str and service.lower() in _GATEWAY_SERVICES[name]):
+        if name in scope:
             return name
-        prefix = f"{name}."
-        if any(key.startswith(prefix) for key in attributes):
-            return name
+    service = resource.get("service.name")
+    if type(service) is str and service.lower() in _GATEWAY_SERVICES:
+        return _GATEWAY_SERVICES[service.lower()]
+    for key in attributes:
+        if key.startswith(_GATEWAY_PREFIXES):
+            return key.split(".", 1)[0]
     return "unknown"
 
 
 _GATEWAYS = ("litellm", "portkey", "helicone")
+_GATEWAY_PREFIXES = tuple(f"{name}." for name in _GATEWAYS)
 _GATEWAY_SERVICES = {
-    "litellm": frozenset({"litellm", "litellm-proxy", "litellm_proxy"}),
-    "portkey": frozenset({"portkey", "portkey-gateway"}),
-    "helicone": frozenset({"helicone", "helicone-gateway"}),
+    f"{name}{ending}": name for name in _GATEWAYS for ending in ("", "-proxy", "_proxy", "-gateway", "_gateway")
 }

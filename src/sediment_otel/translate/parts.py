@@ -15,7 +15,7 @@ import msgspec
 
 from ..facts import InferenceMessage, Part, ReasoningPart, TextPart, ToolCallPart, ToolCallResponsePart
 from ..formats.canonical import LONGEST_SENTINEL, SENTINELS
-from ..genai import Loss, finite, peel
+from ..genai import Loss, Reading, finite, peel
 from ..vocabulary import LossCode
 from .identity import usable_id
 
@@ -209,3 +209,21 @@ def texts_of(message: Any) -> list[str] | None:
         for part in parts
         if type(part) is dict and part.get("type") == "text" and type(part.get("content")) is str
     ]
+
+
+def genai_input(reading: Reading, aside: Aside | None = None) -> list[Any]:
+    """The input in the GenAI form, with the message made from the system instructions in front, said once.
+
+    Instructions that the input already begins with add nothing; what is no text in them goes to `aside`.
+    """
+    messages = reading.input.open() if reading.input is not None else []
+    if reading.system is None:
+        return messages
+    system = reading.system.open()[0]
+    first = messages[0] if messages and type(messages[0]) is dict and messages[0].get("role") == "system" else None
+    if first is None or texts_of(first) != texts_of(system):
+        return [system, *messages]
+    for index, part in enumerate(system["parts"] if aside is not None else ()):
+        if aside is not None and (type(part) is not dict or part.get("type") != "text"):
+            aside.part(LossCode.UNSUPPORTED_CONTENT, f"/system_instructions/{index}", part, "in the instructions")
+    return messages

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..formats.parts import BY_TYPE
-from ..genai import MAX_LAYERS, Loss, NotJson, Subject, base64_text, loads, peel
+from ..genai import MARKS, MAX_LAYERS, Loss, NotJson, Subject, base64_text, loads, peel
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from .identity import capture_id
 
-MARKS = frozenset({"$bytes", "$float", "$literal"})
 HIDDEN_IDENTITY = "[REDACTED_IDENTITY]"
 #: Attributes that say whose account was used (contract, section 5).
 ACCOUNT_IDENTITY = frozenset({"user.email", "user.account_id", "user.account_uuid"})
@@ -269,8 +268,11 @@ def _scope(scope: Scope, at: str, keep: Attributes) -> dict[str, Any]:
 
 
 def _record(record: LogRecord, span: Span, at: str, keep: Attributes) -> dict[str, Any]:
-    """A log record; its resource and scope stand here only where they differ from the span's."""
-    return _present(
+    """A log record; its resource and scope stand here only where they differ from the span's.
+
+    An empty body is a body: it may say that a message has no text.
+    """
+    found = _present(
         trace_id=record.trace_id,
         span_id=record.span_id,
         time_unix_nano=None if record.time_ns is None else str(record.time_ns),
@@ -278,12 +280,17 @@ def _record(record: LogRecord, span: Span, at: str, keep: Attributes) -> dict[st
         event_name=record.event_name,
         severity_number=record.severity_number or None,
         severity_text=record.severity_text,
-        body=stored_messages(record.body, f"{at}/body", keep.encoding),
         attributes=keep.store(record.attributes, f"{at}/attributes"),
         dropped=_dropped(attributes=record.dropped_attributes),
         resource=None if record.resource == span.resource else _resource(record.resource, f"{at}/resource", keep),
         scope=None if record.scope == span.scope else _scope(record.scope, f"{at}/scope", keep),
     )
+    if record.body is not None:
+        found["body"] = stored_messages(record.body, f"{at}/body", keep.encoding)
+    return found
+
+
+_NOTHING: Mapping[str, int] = {}
 
 
 def build_raw(
@@ -295,9 +302,13 @@ def build_raw(
     ready: Mapping[str, Any],
     unsupported: list[dict[str, Any]],
     losses: Iterable[Loss],
-    omit: frozenset[str] = frozenset(),
+    omit: Mapping[str, int] = _NOTHING,
 ) -> dict[str, Any]:
-    """`raw` of a fact. `ready` are span attributes whose stored form is known; `omit` are left out (residual)."""
+    """`raw` of a fact. `ready` are span attributes whose stored form is known; `omit` are left out (residual).
+
+    `omit` gives the layers of text of each; they stand in `encoding` without their attribute, so that restore
+    knows what was there.
+    """
     span = subject.span
     keep = Attributes(messages, hide_identity, ready)
     raw: dict[str, Any] = {"source": "otel", "contract": 1, "dialect": dialect}
@@ -305,6 +316,7 @@ def build_raw(
     if schema_url:
         raw["schema_url"] = schema_url
     if omit:
+        keep.encoding.update(omit)
         kept = {key: value for key, value in span.attributes.items() if key not in omit}
         span = _with_attributes(span, kept)
     raw["span"] = raw_span(span, keep)
