@@ -42,6 +42,9 @@ OPERATIONS: dict[str, SpanRole] = {
     "execute_tool": SpanRole.TOOL,
 }
 
+#: The names that the conventions give to providers; some have dots of their own (`aws.bedrock`).
+PROVIDERS = frozenset(provider.value for provider in names.GenAiProviderNameValues)
+
 #: Per-message events of 1.28 to 1.36 → the role where the body names none.
 MESSAGE_EVENTS: dict[str, str] = {
     "gen_ai.system.message": "system",
@@ -61,7 +64,8 @@ MESSAGE_KEYS: dict[str, tuple[str, ...]] = {
     "input": (INPUT_MESSAGES,),
     "output": (OUTPUT_MESSAGES,),
 }
-_PLAIN_KEYS: dict[str, tuple[str, ...]] = {"input": (names.GEN_AI_PROMPT,), "output": (names.GEN_AI_COMPLETION,)}
+#: The attributes of 1.26, before messages had parts.
+PLAIN_KEYS: dict[str, tuple[str, ...]] = {"input": (names.GEN_AI_PROMPT,), "output": (names.GEN_AI_COMPLETION,)}
 
 
 def detect(span: Span) -> Detection | None:
@@ -277,7 +281,7 @@ def _from_content_events(subject: Subject) -> Content | None:
         if row is None or getattr(content, row[0]) is not None:
             continue
         _take(content, row[0], attributes.get(row[1]), f"event {name}")
-    for direction, (key,) in _PLAIN_KEYS.items():
+    for direction, (key,) in PLAIN_KEYS.items():
         if getattr(content, direction) is None:
             _take(content, direction, subject.span.attributes.get(key), f"span attribute {key}")
     return content if content.input or content.output or content.problem else None
