@@ -67,7 +67,9 @@ def rebuild(messages: list[dict[str, Any]], unsupported: list[dict[str, Any]], b
     """
     found: list[Any] = [genai_message(message) for message in messages]
     prefix = f"{base}/"
-    entries = [(entry["at"][len(prefix) :].split("/"), entry) for entry in unsupported if entry["at"].startswith(prefix)]
+    entries = [
+        (entry["at"][len(prefix) :].split("/"), entry) for entry in unsupported if entry["at"].startswith(prefix)
+    ]
     for place, entry in entries:
         if len(place) == 1 and "message" in entry and _is_index(place[0]):
             found.insert(int(place[0]), entry["message"])
@@ -101,7 +103,7 @@ def genai_message(message: dict[str, Any]) -> dict[str, Any]:
 
 def same(left: Any, right: Any) -> bool:
     """Equality of GenAI forms: value for value and type for type, JSON text of tools opened, nulls as absent."""
-    return comparable(left) == comparable(right)
+    return bool(comparable(left) == comparable(right))
 
 
 def comparable(value: Any) -> Any:
