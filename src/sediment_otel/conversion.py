@@ -104,15 +104,16 @@ def stretches(inputs: Iterable[Input], workers: int) -> list[Stretch]:
     return found
 
 
-def _batches(stretch: Stretch) -> Iterator[Batch]:
+def batches_of(stretch: Stretch) -> Iterator[Batch]:
+    """The telemetry of a stretch, document by document."""
     for document in stretch.source.documents(stretch.start, stretch.end):
         yield decode_document(document)
 
 
-def _first(stretch: Stretch, settings: Settings, take: Callable[[Entries], None]) -> Seen:
+def first_look(stretch: Stretch, settings: Settings, take: Callable[[Entries], None]) -> Seen:
     """The first pass over one stretch; `take` gets the entries now and then."""
     entries, seen = Entries(), Seen()
-    for batch in _batches(stretch):
+    for batch in batches_of(stretch):
         seen.documents += 1
         seen.recognised = seen.recognised or batch.recognised
         glance(batch, settings, entries)
@@ -142,7 +143,7 @@ def _rows(stretch: Stretch, settings: Settings, index: Path, first: int) -> Iter
     """The second pass over one stretch."""
     reader = IndexReader(index, first)
     try:
-        for found in second_pass(_batches(stretch), settings, reader, first):
+        for found in second_pass(batches_of(stretch), settings, reader, first):
             yield row_of(found)
     finally:
         reader.close()
@@ -177,7 +178,7 @@ def _worker_first(stretch: Stretch, settings: Settings) -> tuple[Seen, Entries] 
         kept.lenders.extend(entries.lenders)
 
     try:
-        seen = _first(stretch, settings, take)
+        seen = first_look(stretch, settings, take)
     except SourceError as error:
         return str(error)
     return seen, kept
@@ -317,7 +318,7 @@ def _first_pass(
             return
         for part in parts:
             try:
-                yield _first(part, settings, take), None
+                yield first_look(part, settings, take), None
             except SourceError as error:
                 yield str(error)
 

@@ -109,7 +109,12 @@ def translate_resolved(span: Span, settings: Settings, resolved: Resolved) -> Tr
     """One span with what the first pass found for it."""
     decision = resolved.decision
     context = Context(decision.session, decision.session_source, decision.wrapper)
-    return translate_subject(Subject(span, resolved.records, resolved.siblings), settings, context)
+    return translate_subject(resolved_subject(span, resolved), settings, context)
+
+
+def resolved_subject(span: Span, resolved: Resolved) -> Subject:
+    """The span with the records and siblings that the first pass found for it."""
+    return Subject(span, resolved.records, resolved.siblings)
 
 
 _UNREADABLE = Detection("none", SpanRole.OTHER, "the span cannot be read")
@@ -125,6 +130,11 @@ def unreadable(rejected: Rejected) -> Translation:
 
 def translate_log_call(dialect: str, call: LogCall, settings: Settings) -> Translation:
     """A call that log records alone describe."""
+    return translate_subject(log_subject(dialect, call), settings, Context())
+
+
+def log_subject(dialect: str, call: LogCall) -> Subject:
+    """The subject of such a call: a span that has nothing but times, and the records."""
     first = call.records[0]
     times = [time for record in call.records if (time := record.time_ns or record.observed_ns) is not None]
     span = Span(
@@ -136,7 +146,7 @@ def translate_log_call(dialect: str, call: LogCall, settings: Settings) -> Trans
         scope=first.scope,
     )
     detection = Detection(dialect, SpanRole.CALL, "log records of a call whose span is not there")
-    subject = Subject(
+    return Subject(
         span,
         call.records,
         log_only=True,
@@ -144,7 +154,15 @@ def translate_log_call(dialect: str, call: LogCall, settings: Settings) -> Trans
         content=call.content,
         detection=detection,
     )
-    return translate_subject(subject, settings, Context())
 
 
-__all__ = ["Entries", "glance", "second_pass", "translate_log_call", "translate_resolved", "unreadable"]
+__all__ = [
+    "Entries",
+    "glance",
+    "log_subject",
+    "resolved_subject",
+    "second_pass",
+    "translate_log_call",
+    "translate_resolved",
+    "unreadable",
+]
