@@ -13,11 +13,15 @@ from typing import Any
 from ..genai import Detection, Reading, Subject
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
-from . import gen_ai
+from . import ai_sdk, gen_ai, litellm
 from .base import Dialect, Source
 
 #: One row per dialect, the most specific first. The current conventions come last.
-DIALECTS: tuple[Dialect, ...] = (gen_ai.DIALECT,)
+DIALECTS: tuple[Dialect, ...] = (
+    ai_sdk.DIALECT,
+    litellm.DIALECT,
+    gen_ai.DIALECT,
+)
 
 BY_NAME: dict[str, Dialect] = {dialect.name: dialect for dialect in DIALECTS}
 _SPECIFIC = tuple(dialect.detect for dialect in DIALECTS if dialect is not gen_ai.DIALECT)
@@ -125,8 +129,9 @@ def _read_fields(subject: Subject, reading: Reading, dialect: Dialect | None) ->
                     break
     if dialect is None:
         return
-    if dialect.provider_to_first_dot and type(fields.get("model_provider")) is str:
-        fields["model_provider"] = fields["model_provider"].split(".", 1)[0]
+    provider = fields.get("model_provider")
+    if dialect.provider_to_first_dot and type(provider) is str and provider not in gen_ai.PROVIDERS:
+        fields["model_provider"] = provider.split(".", 1)[0]
     if dialect.span_extra is not None:
         for name, value in dialect.span_extra(subject).items():
             field = name.lstrip("=")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..genai import base64_text
+
 _MODALITIES = ("image", "audio", "video")
 
 
@@ -64,11 +66,34 @@ def _first(source: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return next((source[key] for key in keys if type(source.get(key)) is str and source[key]), None)
 
 
+def bytes_text(value: Any) -> str | None:
+    """The base64 text of bytes as JavaScript writes them as JSON; None where the value is none.
+
+    That is an object of indices (`{"0": 137, "1": 80}`), or `{"type": "Buffer", "data": [137, 80]}`.
+    """
+    if type(value) is not dict or not value:
+        return None
+    numbers: Any = None
+    if value.get("type") == "Buffer":
+        numbers = value.get("data")
+    elif "0" in value and str(len(value) - 1) in value:
+        numbers = [value.get(str(index)) for index in range(len(value))]
+    if type(numbers) is not list or not all(type(n) is int and 0 <= n < 256 for n in numbers):
+        return None
+    return base64_text(bytes(numbers))
+
+
+def _with_bytes(part: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    found = {key: text for key in keys if (text := bytes_text(part.get(key))) is not None}
+    return {**part, **found} if found else part
+
+
 def read_media(part: dict[str, Any], modality: str | None, *inner: str) -> dict[str, Any] | None:
     """A media part of a foreign shape. `inner` names keys whose object holds the actual media.
 
     None where no address, data or id is found.
     """
+    part = _with_bytes(part, (*inner, *_DATA_KEYS))
     holders: list[dict[str, Any]] = [part]
     for key in inner:
         value = part.get(key)

@@ -127,10 +127,16 @@ def _result(part: Part) -> Any:
     return answer
 
 
+#: The types of the AI SDK's wrapped results.
+_OUTPUT_TYPES = frozenset({"text", "json", "content", "error-text", "error-json"})
+
+
 def unwrap_output(value: Any) -> Any:
     """The AI SDK's `{type, value}` result gives its value; anything else is itself."""
-    if type(value) is dict and set(value) == {"type", "value"} and type(value["type"]) is str:
-        return value["value"]
+    if type(value) is dict and "value" in value and value.keys() <= {"type", "value", "providerOptions"}:
+        kind = value.get("type")
+        if type(kind) is str and kind in _OUTPUT_TYPES:
+            return value["value"]
     return value
 
 

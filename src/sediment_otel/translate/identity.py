@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..facts import MAX_INTEGER
+from ..formats.python_repr import literal
 from ..genai import NotJson, loads
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -99,8 +100,10 @@ SESSION_KEYS_BEHIND = (
     "langfuse.session.id",
     "traceloop.association.properties.session_id",
     "ai.telemetry.metadata.sessionId",
+    "ai.settings.context.sessionId",
 )
-METADATA_KEY = "metadata"
+#: Metadata that the user gave, as one text: JSON, or Python's repr from LiteLLM.
+METADATA_KEYS = ("metadata", "metadata.requester_metadata")
 USER_KEYS = ("user.id", "enduser.id", "enduser.pseudo.id")
 
 
@@ -112,7 +115,7 @@ def session_from_metadata(value: Any) -> Any:
         try:
             value = loads(value)
         except NotJson:
-            return None
+            value = literal(value)
     if not isinstance(value, Mapping):
         return None
     found = value.get("session_id")
@@ -136,27 +139,30 @@ def own_session(
             if found is not None:
                 return found, key
             invalid.append(key)
-    for attributes in holders:
-        value = attributes.get(METADATA_KEY)
-        if value is not None:
-            inner = session_from_metadata(value)
+    for key in METADATA_KEYS:
+        for attributes in holders:
+            value = attributes.get(key)
+            inner = session_from_metadata(value) if value is not None else None
             if inner is not None:
                 found = usable_id(inner)
                 if found is not None:
-                    return found, "metadata session_id"
-                invalid.append(METADATA_KEY)
+                    return found, f"{key} session_id"
+                invalid.append(key)
     return None
 
 
 def own_user(
     holders: Iterable[Mapping[str, Any]], dialect_keys: Iterable[str], invalid: list[str]
 ) -> tuple[str, str] | None:
-    """The user that attributes name, with its key. Never an account's e-mail address."""
+    """The user that attributes name, with its key. Never an account's e-mail address.
+
+    Under a dialect's own key an empty text is how its producer writes that there is none.
+    """
     holders = list(holders)
     for key in (*USER_KEYS, *dialect_keys):
         for attributes in holders:
             value = attributes.get(key)
-            if value is None:
+            if value is None or (value == "" and key not in USER_KEYS):
                 continue
             found = usable_id(value)
             if found is not None:
