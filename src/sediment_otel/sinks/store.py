@@ -18,7 +18,7 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -94,6 +94,30 @@ class Store(SinkBase):
         with self._transaction() as database:
             for outcome in outcomes:
                 _record(database, outcome)
+
+    def commit(
+        self,
+        batch: Sequence[Delivery],
+        outcomes: Callable[[list[Receipt]], Sequence[SpanOutcome]],
+        notes: Mapping[str, str],
+    ) -> list[Receipt]:
+        """`write`, `record_outcomes` (of what `outcomes` makes of the receipts) and notes, in one transaction."""
+        with self._transaction() as database:
+            receipts = [_take(database, delivery) for delivery in batch]
+            for outcome in outcomes(receipts):
+                _record(database, outcome)
+            for key, value in notes.items():
+                database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"note:{key}", value))
+        return receipts
+
+    def note(self, key: str) -> str | None:
+        """What was noted under the key with the last commit that had it."""
+        rows = self._query("SELECT value FROM meta WHERE key = ?", (f"note:{key}",))
+        return str(rows[0][0]) if rows else None
+
+    def has_call(self, capture_key: str) -> bool:
+        """Whether there is a fact of this call."""
+        return bool(self._query("SELECT 1 FROM facts WHERE capture_key = ? LIMIT 1", (capture_key,)))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
