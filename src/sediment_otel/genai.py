@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -163,8 +162,7 @@ class Loss(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(msgspec.Struct, frozen=True):
     """Which dialect speaks on a span, what the span is, and why that was concluded."""
 
     dialect: str
@@ -172,8 +170,7 @@ class Detection:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """One span with what belongs to it: its log records, in time order, and sibling spans that may lend ids.
 
     `log_only` marks a call that is known from log records alone; `detection` then says which dialect wrote it,
@@ -191,8 +188,7 @@ class Subject:
     detection: Detection | None = None
 
 
-@dataclass(slots=True)
-class Messages:
+class Messages(msgspec.Struct):
     """The messages of one direction, as one source has them (system instructions: one system message).
 
     Either `items`, the messages in the GenAI form, or `typed`, where the JSON `text` they stood in already
@@ -206,7 +202,7 @@ class Messages:
     typed: list[Any] | None = None
     #: By how many bytes `text` is longer than `typed`, encoded, if it may stand in `raw` as it is.
     surplus: int | None = None
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[Loss] = []
 
     def open(self) -> list[Message]:
         """The messages in the GenAI form."""
@@ -221,8 +217,7 @@ class Messages:
         self.items, self.typed, self.text = items, None, None
 
 
-@dataclass(slots=True)
-class Content:
+class Content(msgspec.Struct):
     """What one content source yields. A direction that it does not carry is None.
 
     `problem` is why a direction that is there cannot be read (`truncated`, `malformed`); `problems` says it
@@ -233,11 +228,10 @@ class Content:
     output: Messages | None = None
     system: Messages | None = None
     problem: SkipReason | None = None
-    problems: dict[str, SkipReason] = field(default_factory=dict)
+    problems: dict[str, SkipReason] = {}
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(msgspec.Struct):
     """What reading a subject gave: messages by direction, scalar fields, and where each came from.
 
     `fields` has model, model_provider, input_tokens, output_tokens, response_id and finish_reasons as the
@@ -250,6 +244,6 @@ class Reading:
     system: Messages | None = None
     problem: SkipReason | None = None
     problem_at: str = ""
-    fields: dict[str, Any] = field(default_factory=dict)
-    field_sources: dict[str, str] = field(default_factory=dict)
-    losses: list[Loss] = field(default_factory=list)
+    fields: dict[str, Any] = {}
+    field_sources: dict[str, str] = {}
+    losses: list[Loss] = []

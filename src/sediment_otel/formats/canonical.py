@@ -58,11 +58,23 @@ class ToolResult(msgspec.Struct, tag="tool_call_response", tag_field="type"):
     result: Any
 
 
+Role = Literal["system", "user", "assistant", "tool", "developer"]
+PartOnTheWay = Text | Reasoning | ToolCall | ToolResponse
+
+
+class BareMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """A message of role and parts alone, the usual one of a history. It encodes as `facts.InferenceMessage` does."""
+
+    role: Role
+    parts: list[PartOnTheWay]
+    finish_reason: None = None
+
+
 class CheckedMessage(msgspec.Struct, forbid_unknown_fields=True):
     """A message on the short way. Looked through, it encodes as `facts.InferenceMessage` does."""
 
-    role: Literal["system", "user", "assistant", "tool", "developer"]
-    parts: list[Text | Reasoning | ToolCall | ToolResponse]
+    role: Role
+    parts: list[PartOnTheWay]
     finish_reason: str | None = None
     #: Taken away while the message is looked through: an unset value is left out of the encoding.
     name: str | None | UnsetType = UNSET
@@ -75,10 +87,11 @@ class Decoded(NamedTuple):
     occurs twice, and may stand in `raw` as it is. None: the length says nothing.
     """
 
-    messages: list[CheckedMessage]
+    messages: list[Any]
     surplus: int | None
 
 
+_bare = msgspec.json.Decoder(list[BareMessage])
 _messages = msgspec.json.Decoder(list[CheckedMessage])
 _system = msgspec.json.Decoder(list[Text])
 _JSON_TEXT = frozenset('{["-0123456789tfn \t\r\n')
@@ -94,24 +107,30 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
 
     With `answer`, messages keep their finish reason (trimmed, blank as None); else it is None.
     """
+    messages: list[Any]
     try:
-        messages = _messages.decode(text)
+        messages, bare = (_messages.decode(text), False) if answer else (_bare.decode(text), True)
     except _REFUSED:
-        return None
-    surplus = 0
-    exact = True
+        if answer:
+            return None
+        try:
+            messages, bare = _messages.decode(text), False
+        except _REFUSED:
+            return None
+    surplus = -_NULL_REASON * len(messages)
+    marks = "$" in text
     for message in messages:
-        parts: list[Any] = message.parts
+        parts = message.parts
         for part in parts:
             kind = type(part)
             if kind is Text:
                 if len(part.content) < _SHORT and part.content.strip() in SENTINELS:
                     return None
             elif kind is ToolCall:
-                if not _plain_id(part.id) or has_mark(part.arguments):
+                if not _plain_id(part.id) or (marks and has_mark(part.arguments)):
                     return None
             elif kind is ToolResponse:
-                if not _plain_result(part.response) or not _plain_id(part.id):
+                if not _plain_id(part.id) or not _plain_result(part.response):
                     return None
                 parts[parts.index(part)] = ToolResult(part.id, part.response)
                 surplus += 2
@@ -119,19 +138,28 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                 content = part.content
                 if not content or content.isspace() or (len(content) < _SHORT and content.strip() in SENTINELS):
                     return None
+    if bare:
+        return Decoded(messages, surplus)
+    return Decoded(messages, _settled(messages, surplus, answer))
+
+
+def _settled(messages: list[CheckedMessage], surplus: int, answer: bool) -> int | None:
+    """Finish reasons as the fact has them, names taken away; the surplus after that."""
+    exact = True
+    for message in messages:
         reason = message.finish_reason
-        if reason is None:
-            surplus -= _NULL_REASON
-        else:
+        if reason is not None:
             kept = (reason.strip() or None) if answer else None
-            if kept != reason:
+            if kept == reason:
+                surplus += _NULL_REASON
+            else:
                 message.finish_reason = kept
                 exact = False
         if message.name is not UNSET:
             surplus += _NULL_NAME
             exact = exact and message.name is None
             message.name = UNSET
-    return Decoded(messages, surplus if exact else None)
+    return surplus if exact else None
 
 
 def _plain_id(value: str) -> bool:

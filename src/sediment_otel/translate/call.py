@@ -10,8 +10,9 @@ what a trace holds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS, detect, read
 from ..facts import InferenceCall
@@ -27,8 +28,7 @@ from .residual import droppable
 from .short import short_way
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """What was found outside the span: the session (and where) of its nearest ancestor that has one.
 
     `wrapper` is what the leaf rule decided for a span of several in one nest. `incomplete` says that
@@ -41,8 +41,7 @@ class Context:
     incomplete: bool = False
 
 
-@dataclass(slots=True)
-class Translation:
+class Translation(msgspec.Struct):
     """What became of one span. `encoded` is the fact's JSON (redacted, checked), None for a skip.
 
     `losses` have codes and pointers, never content. `provenance` names, per field, where its value stood.
@@ -53,7 +52,7 @@ class Translation:
     detection: Detection
     reason: SkipReason | None = None
     note: str = ""
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[Loss] = []
     encoded: bytes | None = None
     inference_call_id: str | None = None
     session_id: str | None = None
@@ -65,7 +64,7 @@ class Translation:
     output_tokens: int | None = None
     observed_at: str = ""
     incomplete: bool = False
-    provenance: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = {}
     reading: Reading | None = None
 
     @property

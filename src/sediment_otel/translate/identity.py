@@ -21,27 +21,31 @@ from ..genai import NotJson, loads
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NO_ID = frozenset({"None", "null"})
 
-CAPTURE_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:sediment-otel:capture:v1").bytes
-#: The namespace in which Sediment computes the id of a captured call.
-SEDIMENT_NAMESPACE = uuid.UUID("f8bfd6e0-f182-4bcd-a1f8-85a987a8c6e2").bytes
+#: The namespace of capture ids, and the one in which Sediment computes the id of a captured call.
+CAPTURE_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:sediment-otel:capture:v1")
+SEDIMENT_NAMESPACE = uuid.UUID("f8bfd6e0-f182-4bcd-a1f8-85a987a8c6e2")
+
+_CAPTURE = hashlib.sha1(CAPTURE_NAMESPACE.bytes, usedforsecurity=False)
+_SEDIMENT = hashlib.sha1(SEDIMENT_NAMESPACE.bytes, usedforsecurity=False)
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
-def _uuid5(namespace: bytes, name: str) -> str:
-    digest = bytearray(hashlib.sha1(namespace + name.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def _uuid5(begun: Any, name: str) -> str:
+    """`uuid.uuid5` of a namespace whose hash is begun already, as text."""
+    digest = begun.copy()
+    digest.update(name.encode("utf-8", "surrogatepass"))
+    text = digest.hexdigest()
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:32]}"
 
 
 def capture_id(capture_key: str) -> str:
     """The capture id of a source record; the key of a span is `<trace id>:<span id>`."""
-    return _uuid5(CAPTURE_NAMESPACE, capture_key)
+    return _uuid5(_CAPTURE, capture_key)
 
 
 def inference_call_id(org_id: str, capture: str) -> str:
     """The id that Sediment itself gives a call captured under `capture` in the organisation."""
-    return _uuid5(SEDIMENT_NAMESPACE, f'["{org_id}","{capture}"]')
+    return _uuid5(_SEDIMENT, f'["{org_id}","{capture}"]')
 
 
 def usable_id(value: Any) -> str | None:

@@ -8,7 +8,6 @@ by placeholder text, nothing is invented. Pure, and total: whatever stands in a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,12 +19,11 @@ from ..vocabulary import LossCode
 from .identity import usable_id
 
 
-@dataclass(slots=True)
-class Aside:
+class Aside(msgspec.Struct):
     """What was taken out while messages were translated: entries for `raw.unsupported_parts`, and losses."""
 
-    unsupported: list[dict[str, Any]] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
+    unsupported: list[dict[str, Any]] = []
+    losses: list[Loss] = []
 
     def part(self, code: LossCode, at: str, part: Any, note: str = "") -> None:
         """Set one part aside."""
