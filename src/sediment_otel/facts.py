@@ -199,6 +199,7 @@ class InferenceCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def from_json(cls, data: bytes | str) -> InferenceCall:
         """Decode and check; `FactError` names field and rule, or says that the JSON itself is broken."""
         try:
+            _HEAD.decode(data)
             return _DECODER.decode(data)
         except msgspec.ValidationError as error:
             raise _fact_error(error) from None
@@ -218,3 +219,12 @@ def _fact_error(error: msgspec.ValidationError) -> FactError:
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(InferenceCall)
+
+
+class _Head(msgspec.Struct):
+    """What a constructor may leave out and JSON may not."""
+
+    schema_version: int
+
+
+_HEAD = msgspec.json.Decoder(_Head)

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from . import convert
+from . import convert, validate, verify
 from .common import EXIT_USAGE
 
 app = typer.Typer(
@@ -25,7 +25,8 @@ def _root() -> None:
     """OpenTelemetry GenAI traces to Sediment InferenceCall facts, and back."""
 
 
-convert.register(app)
+for command in (convert, verify, validate):
+    command.register(app)
 
 
 def main() -> None:
