@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of a request beside its bytes: light entries of its spans and log records. Pure.
+
+They are written with the request, so that a restart knows every trace again without reading bodies, and they
+outlast the body for a while, so that late spans find the tree they belong to. They hold ids and flags, no content.
+`index` is the place of an item among the items of its request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+
+import msgspec
+
+from ..dialects.registry import lends_ids, wanted
+from ..settings import Settings
+from ..telemetry import Batch, LogRecord, Rejected, Span
+from ..translate.glimpse import glimpse_span, record_bits, session_of
+from ..translate.identity import usable_id
+from ..vocabulary import SpanRole
+
+#: Raised whenever the meaning of an entry changes: entries of another version are made anew from the body.
+VERSION = 1
+
+
+class SpanSeen(msgspec.Struct, array_like=True):
+    """One span: what the leaf rule, the joins and a repeated arrival need to know. `digest` only of calls."""
+
+    index: int
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    role: str
+    has_output: bool
+    has_message: bool
+    failed: bool
+    session: str | None
+    session_source: str
+    response_id: str | None
+    start_ns: int | None
+    end_ns: int | None
+    lends: bool
+    digest: bytes
+
+
+class RecordSeen(msgspec.Struct, array_like=True):
+    """One log record that a dialect wants."""
+
+    index: int
+    trace_id: str | None
+    span_id: str | None
+    has_output: bool
+    has_message: bool
+    session: str | None
+    response_id: str | None
+    time_ns: int | None
+
+
+class Entries(msgspec.Struct, array_like=True):
+    """The entries of one request. `unread` counts spans that could not be read."""
+
+    version: int
+    spans: list[SpanSeen]
+    records: list[RecordSeen]
+    unread: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Entries)
+
+
+def pack(entries: Entries) -> bytes:
+    """Entries as bytes. Ids that no UTF-8 can hold do not occur: they are hex; sessions are usable ids."""
+    return _encoder.encode(entries)
+
+
+def unpack(data: bytes) -> Entries | None:
+    """The entries, or None where another release wrote them."""
+    try:
+        entries = _decoder.decode(data)
+    except msgspec.MsgspecError:
+        return None
+    return entries if entries.version == VERSION else None
+
+
+def look(batch: Batch, settings: Settings) -> Entries:
+    """The entries of a decoded request."""
+    spans: list[SpanSeen] = []
+    records: list[RecordSeen] = []
+    unread = 0
+    for index, item in enumerate(batch.items):
+        if type(item) is Span:
+            spans.append(_span(index, item, settings))
+        elif type(item) is LogRecord:
+            if wanted(item):
+                records.append(_record(index, item, settings))
+        elif type(item) is Rejected and item.kind == "span":
+            unread += 1
+    return Entries(VERSION, spans, records, unread)
+
+
+def _span(index: int, span: Span, settings: Settings) -> SpanSeen:
+    seen = glimpse_span(index, span, settings)
+    return SpanSeen(
+        index,
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id,
+        seen.role.value,
+        seen.has_output,
+        seen.has_message,
+        seen.failed,
+        seen.session,
+        seen.session_source,
+        seen.response_id,
+        _storable(span.start_ns),
+        _storable(span.end_ns),
+        span.parent_span_id is not None and lends_ids(span),
+        digest(span) if seen.role is SpanRole.CALL else b"",
+    )
+
+
+def _record(index: int, record: LogRecord, settings: Settings) -> RecordSeen:
+    has_output, has_message = record_bits(record)
+    session = session_of(record.attributes, settings) or session_of(record.resource.attributes, settings)
+    return RecordSeen(
+        index,
+        record.trace_id,
+        record.span_id,
+        has_output,
+        has_message,
+        session[0] if session else None,
+        usable_id(record.attributes.get("gen_ai.response.id")),
+        _storable(record.time_ns if record.time_ns is not None else record.observed_ns),
+    )
+
+
+def _storable(time: int | None) -> int | None:
+    """A time past 64 bits is as good as none for joining."""
+    return time if time is not None and time < 2**63 else None
+
+
+def digest(span: Span) -> bytes:
+    """Eight bytes by which the same span, sent again, is known."""
+    try:
+        data = _encoder.encode(span)
+    except (UnicodeEncodeError, OverflowError, ValueError, TypeError, RecursionError):
+        try:
+            data = pickle.dumps(span)
+        except RecursionError:
+            return b""
+    return hashlib.blake2b(data, digest_size=8).digest()

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the journal to the store: waits for each request's settle window, decides, translates, commits.
+
+Knows neither sockets nor processes: `step(now, wall)` does what is due and says when to come back. Everything is
+in the journal or the store, so it may stop between any two instructions and be started again: what was
+committed is known from a note in the same transaction as the outcomes, and nothing is decided twice.
+
+Times: `now` is monotonic seconds, `wall` wall-clock nanoseconds. The wall clock only says how much of its
+window a request of an earlier run has behind it; a clock that was set back makes it wait a window at most.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..dialects.registry import DIALECTS, detect
+from ..genai import Subject
+from ..otlp import decode_json, decode_protobuf
+from ..pipeline import translate_log_call, unreadable
+from ..report import Row, row_of, settle, span_outcome
+from ..settings import Settings
+from ..sinks.base import Receipt, SinkError
+from ..sinks.store import Store
+from ..telemetry import Batch, LogRecord, Rejected, Span
+from ..translate.call import Context, Translation, translate_subject
+from ..vocabulary import Outcome, SkipReason
+from .entries import look, unpack
+from .journal import DONE, FREE, WAITING, connect, unpacked
+from .traces import FACT, Found, Pending, Place, Traces
+
+#: What goes into one transaction of the store, at most (a single request may be larger).
+GROUP_BYTES = 8 * 1024 * 1024
+GROUP_REQUESTS = 64
+#: Decoded requests that are kept because log records or lenders in them may be asked for again.
+CACHE_BYTES = 16 * 1024 * 1024
+#: Spans that are remembered at most; requests past that wait in the journal.
+MOST_SPANS = 200_000
+#: Log records wait this many windows for their span: SDKs send records every second, spans every five.
+RECORD_WINDOWS = 2.0
+#: A stream of records without spans is cut after so many windows, however young its last one is.
+STREAM_WINDOWS = 4.0
+
+Send = Callable[[tuple[Any, ...]], None]
+
+
+@dataclass(slots=True)
+class Done:
+    """What one commit did: for the journal and for the counters."""
+
+    translated: list[int] = field(default_factory=list)
+    free: list[int] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    number: int
+    due: float
+
+
+class Translator:
+    """One journal, one store. `send` takes `("done", group, translated, free, counts)`."""
+
+    def __init__(
+        self, journal: Path, store: Store, settings: Settings, *, window: float, keep: float, send: Send, run: str
+    ) -> None:
+        self._database = connect(journal, read_only=True)
+        self._store = store
+        self._settings = settings
+        self._window = window
+        self._keep = keep
+        self._send = send
+        self._run = run
+        self._groups = 0
+        self._unconfirmed: OrderedDict[int, list[int]] = OrderedDict()
+        self._traces = Traces(lambda trace, span: store.has_call(f"{trace}:{span}"))
+        self._last = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._held: dict[int, float] = {}
+        self._kept: deque[tuple[float, int]] = deque()
+        self._arrived: dict[int, float] = {}
+        self._cache: OrderedDict[int, tuple[int, Batch]] = OrderedDict()
+        self._cached = 0
+        (identity,) = self._database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+        self._note = f"sidecar:{identity}"
+        noted = json.loads(store.note(self._note) or "[]")
+        self._done_before = {int(number) for number in noted}
+        self._tick = 0.0
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._database.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits for its outcome, as far as the journal was read."""
+        return not self._waiting and not self._held
+
+    # -- one step
+
+    def step(self, now: float, wall: int) -> float:
+        """Do what is due; the seconds after which to come back (0: at once)."""
+        more = self._read(now, wall)
+        worked = False
+        if self._waiting and self._waiting[0].due <= now:
+            self._translate_due(now)
+            worked = True
+        if now >= self._tick:
+            self._tick = now + min(0.25, max(self._window / 4, 0.02))
+            self._look_after_held(now)
+            self._forget(now)
+        if more or (worked and self._waiting and self._waiting[0].due <= now):
+            return 0.0
+        if self._waiting:
+            return max(0.0, min(0.05, self._waiting[0].due - now))
+        return 0.05
+
+    # -- reading the journal
+
+    def _read(self, now: float, wall: int) -> bool:
+        if self._traces.spans >= MOST_SPANS and self._waiting:
+            return False
+        rows = self._database.execute(
+            "SELECT id, arrived, entries, translated FROM requests WHERE id > ? ORDER BY id LIMIT 256", (self._last,)
+        ).fetchall()
+        for number, arrived, packed, state in rows:
+            self._last = number
+            entries = unpack(packed) if packed else None
+            if entries is None:
+                if state == FREE:
+                    continue
+                entries = look(self._load(number), self._settings)
+            age = min(max((wall - arrived) / 1e9, 0.0), self._keep)
+            self._arrived[number] = now - age
+            if state == WAITING and number in self._done_before:
+                state = DONE
+                self._report(Done(translated=[number]))
+            self._traces.add(number, entries, settled=state != WAITING, free=state == FREE)
+            if state == WAITING:
+                self._waiting.append(_Waiting(number, now + max(self._window - age, 0.0)))
+            elif state == DONE:
+                self._held[number] = now + max(self._window * RECORD_WINDOWS - age, 0.0)
+            else:
+                self._kept.append((now + self._keep - age, number))
+        if rows:
+            self._confirm()
+        return len(rows) == 256
+
+    def _confirm(self) -> None:
+        """Forget the groups that the journal knows."""
+        row = self._database.execute("SELECT value FROM meta WHERE key = 'group'").fetchone()
+        run, _, group = (row[0] if row else "").partition(":")
+        if run == self._run:
+            for number in [n for n in self._unconfirmed if n <= int(group)]:
+                del self._unconfirmed[number]
+            self._done_before.clear()
+
+    def _load(self, number: int) -> Batch:
+        cached = self._cache.get(number)
+        if cached is not None:
+            self._cache.move_to_end(number)
+            return cached[1]
+        row = self._database.execute(
+            "SELECT signal, form, body FROM requests r JOIN bodies b ON b.id = r.id WHERE r.id = ?", (number,)
+        ).fetchone()
+        if row is None:
+            return Batch(items=[])
+        signal, form, body = row
+        data = unpacked(body)
+        if form == "json":
+            batch = decode_json(data, strict=True)
+        else:
+            batch = decode_protobuf(data, signal="logs" if signal == "logs" else "traces", strict=True)
+        wanted = Span if signal == "traces" else LogRecord
+        if any(type(item) is not wanted for item in batch.items):
+            # What is not of the signal was refused; places must stay, so it is blanked and not taken out.
+            blank = Rejected(kind="document", place="", reason="refused")
+            batch = Batch(items=[i if type(i) is wanted or _unread(i) else blank for i in batch.items])
+        if len(data) <= CACHE_BYTES:
+            self._cache[number] = (len(data), batch)
+            self._cached += len(data)
+            while self._cached > CACHE_BYTES:
+                _, (size, _) = self._cache.popitem(last=False)
+                self._cached -= size
+        return batch
+
+    def _drop_cached(self, number: int) -> None:
+        cached = self._cache.pop(number, None)
+        if cached is not None:
+            self._cached -= cached[0]
+
+    # -- translating
+
+    def _translate_due(self, now: float) -> None:
+        group: list[int] = []
+        while self._waiting and self._waiting[0].due <= now and len(group) < GROUP_REQUESTS:
+            group.append(self._waiting.popleft().number)
+        try:
+            self._translate_group(group, now)
+        except SinkError:
+            for number in reversed(group):
+                if not self._traces.settled(number):
+                    self._waiting.appendleft(_Waiting(number, now))
+            raise
+
+    def _translate_group(self, group: list[int], now: float) -> None:
+        found = self._traces.decide(group)
+        records_of: dict[int, list[Pending]] = {}
+        for (number, _), known in found.items():
+            if known.records:
+                records_of.setdefault(number, []).extend(known.records)
+        rows: list[tuple[int, int, Row]] = []
+        size = 0
+        finished: list[int] = []
+        used: list[Pending] = []
+        for number in group:
+            for index, row in self._rows(number, found):
+                rows.append((number, index, row))
+                if row.delivery is not None:
+                    size += len(row.delivery.encoded)
+                if size >= GROUP_BYTES:
+                    self._commit(rows, finished, used, now)
+                    rows, finished, used, size = [], [], [], 0
+            finished.append(number)
+            used += records_of.get(number, ())
+            if not self._traces.waits_for_records(number):
+                self._drop_cached(number)
+        self._commit(rows, finished, used, now)
+
+    def _rows(self, number: int, found: dict[Place, Found]) -> Iterable[tuple[int, Row]]:
+        for index, item in enumerate(self._load(number).items):
+            if type(item) is Span:
+                yield index, row_of(self._translation(item, found.get((number, index))))
+            elif type(item) is Rejected and item.kind == "span":
+                yield index, row_of(unreadable(item))
+
+    def _translation(self, span: Span, known: Found | None) -> Translation:
+        if known is None:
+            return translate_subject(Subject(span), self._settings, Context())
+        if known.duplicate:
+            return Translation(Outcome.SKIPPED, span, detect(span), SkipReason.DUPLICATE, "sent again")
+        decision = known.decision
+        context = Context(decision.session, decision.session_source, decision.wrapper, known.incomplete)
+        records = [item for item in map(self._item, (r.place for r in known.records)) if type(item) is LogRecord]
+        siblings = [item for item in map(self._item, known.siblings) if type(item) is Span]
+        return translate_subject(Subject(span, tuple(records), tuple(siblings)), self._settings, context)
+
+    def _item(self, place: Place) -> Any:
+        number, index = place
+        items = self._load(number).items
+        return items[index] if index < len(items) else None
+
+    # -- committing
+
+    def _commit(self, rows: list[tuple[int, int, Row]], finished: list[int], used: list[Pending], now: float) -> None:
+        """Outcomes to the store, then the word to the journal. Raises `SinkError`; nothing is lost by that."""
+        if not rows and not finished:
+            return
+        done = Done(translated=list(finished))
+        self._store_rows([row for _, _, row in rows], finished, done)
+        outcomes: dict[int, dict[int, str]] = {number: {} for number in finished}
+        for number, index, row in rows:
+            outcomes.setdefault(number, {})[index] = row.reason.value if row.reason is not None else FACT
+        for number in finished:
+            self._traces.settle(number, outcomes[number])
+        touched = self._traces.release(used) if used else set()
+        for number in finished:
+            self._held[number] = self._arrived.get(number, now) + self._window * RECORD_WINDOWS
+        for number in {*finished, *touched}:
+            self._free_if_done(number, now, done)
+        self._report(done)
+
+    def _store_rows(self, rows: list[Row], finished: Iterable[int], done: Done) -> None:
+        facts = [row for row in rows if row.delivery is not None]
+        deliveries = [row.delivery for row in facts if row.delivery is not None]
+        noted = [number for numbers in self._unconfirmed.values() for number in numbers]
+        noted += [*self._done_before, *finished]
+
+        def outcomes(receipts: list[Receipt]) -> list[Any]:
+            for row, receipt in zip(facts, receipts, strict=True):
+                if receipt is not Receipt.STORED:
+                    settle(row, receipt)
+            return [span_outcome(row) for row in rows]
+
+        self._store.commit(deliveries, outcomes, {self._note: json.dumps(noted)})
+        for row in rows:
+            _count(row, done.counts)
+
+    def _free_if_done(self, number: int, now: float, done: Done) -> None:
+        if number in self._held and not self._traces.waits_for_records(number) and not self._traces.lends(number):
+            self._free(number, now, done)
+
+    def _free(self, number: int, now: float, done: Done) -> None:
+        del self._held[number]
+        done.free.append(number)
+        self._drop_cached(number)
+        self._kept.append((now + self._keep, number))
+
+    def _report(self, done: Done) -> None:
+        self._groups += 1
+        self._unconfirmed[self._groups] = list(done.translated)
+        self._send(("done", f"{self._run}:{self._groups}", done.translated, done.free, dict(done.counts)))
+
+    # -- what waits on
+
+    def _look_after_held(self, now: float) -> None:
+        """Requests whose log records or lending spans have waited long enough."""
+        if self._unconfirmed:
+            self._confirm()
+        over = [number for number, until in self._held.items() if until <= now]
+        if not over:
+            return
+        done = Done()
+        orphans, late = self._traces.overdue(over)
+        if late:
+            done.counts["late_log_records_total", ""] += len(late)
+        touched = self._traces.release(late)
+        chosen = self._ripe(orphans, now)
+        if chosen:
+            rows, unused = self._log_calls(chosen)
+            if unused:
+                done.counts["unused_log_records_total", ""] += unused
+            self._store_rows(rows, (), done)
+            touched |= self._traces.release(chosen)
+        for number in {*over, *touched}:
+            if number in self._held and not self._traces.waits_for_records(number):
+                self._free(number, now, done)
+        if done.free or done.counts:
+            self._report(done)
+
+    def _ripe(self, orphans: list[Pending], now: float) -> list[Pending]:
+        """Of the records without a span those whose stream has come to rest."""
+        streams: dict[str, list[Pending]] = {}
+        for record in orphans:
+            streams.setdefault(_stream(record), []).append(record)
+        if not streams:
+            return []
+        latest: dict[str, float] = {}
+        for number in self._arrived:
+            for record in self._traces.pending_of(number):
+                name = _stream(record)
+                if name in streams:
+                    latest[name] = max(latest.get(name, 0.0), self._arrived[number])
+        chosen: list[Pending] = []
+        for name, records in streams.items():
+            oldest = min(self._arrived.get(record.request, now) for record in records)
+            if latest.get(name, now) + self._window <= now or oldest + self._window * STREAM_WINDOWS <= now:
+                chosen += records
+        return sorted(chosen, key=lambda record: (record.request, record.seen.index))
+
+    def _log_calls(self, records: list[Pending]) -> tuple[list[Row], int]:
+        found = [item for item in (self._item(record.place) for record in records) if type(item) is LogRecord]
+        rows: list[Row] = []
+        taken: set[int] = set()
+        for dialect in DIALECTS:
+            if dialect.log_calls is None or dialect.wants_record is None:
+                continue
+            for call in dialect.log_calls([record for record in found if dialect.wants_record(record)]):
+                taken.update(id(record) for record in call.records)
+                rows.append(row_of(translate_log_call(dialect.name, call, self._settings), call.capture_key))
+        return rows, sum(id(record) not in taken for record in found)
+
+    def _forget(self, now: float) -> None:
+        while self._kept and (self._kept[0][0] <= now or self._traces.spans > MOST_SPANS):
+            _, number = self._kept.popleft()
+            self._traces.forget(number)
+            self._arrived.pop(number, None)
+
+
+def _unread(item: Any) -> bool:
+    return type(item) is Rejected and item.kind == "span"
+
+
+def _stream(record: Pending) -> str:
+    seen = record.seen
+    return seen.session or seen.trace_id or seen.response_id or ""
+
+
+def _count(row: Row, counts: Counter[tuple[str, str]]) -> None:
+    if row.incomplete:
+        counts["incomplete_context_total", ""] += 1
+    if row.reason is not None:
+        counts["skipped_total", row.reason.value] += 1
+        return
+    counts["facts_total", ""] += 1
+    for code, _, _ in row.losses:
+        counts["degraded_total", code.value] += 1
