@@ -37,9 +37,9 @@ Examples:
 
   sediment-otel verify run/ --raw residual --session-id sess-1
 
-Every model call becomes a fact, the fact a span again, and both spans are read: their messages and scalar fields must be
-the same, value for value; what redaction hides is set aside. Both kinds of raw are tried unless --raw names one. What
-differs is one line each on standard output: TRACE:SPAN, the kind of raw, a JSON Pointer, and what happened there.
+Every model call becomes a fact, the fact a span again, and both spans are read: their messages and scalar fields must
+be the same, value for value; what redaction hides is set aside. Both kinds of raw are tried unless --raw names one.
+What differs is one line each on standard output: TRACE:SPAN, the kind of raw, a JSON Pointer, and what happened there.
 
 Exit codes: 0 nothing differs (also with no model call among the spans, which is said); 1 an input could not be read;
 2 wrong usage; 3 a call differs, or no telemetry was recognised.
@@ -106,7 +106,7 @@ def run(inputs: list[str], settings: Any, *, both: bool, quiet: bool) -> int:
                 skipped[found.reason.value if found.reason is not None else "malformed"] += 1
                 continue
             verified += 1
-            differing += any([_tell(walked, kind) for kind in kinds])
+            differing += sum(_tell(walked, kind) for kind in kinds) > 0
     sys.stdout.flush()
     for text in traces.failed:
         say(f"sediment-otel: {text}")
