@@ -169,7 +169,8 @@ def run(config: Path | None, options: dict[str, Any], translation: dict[str, Any
     for warning in warnings:
         say(f"warning: {warning}")
     say(
-        f"data {found.data}, http {found.http}, grpc {found.grpc}, settle {found.settle:g} s, org {found.translation.org}"
+        f"data {found.data}, http {found.http}, grpc {found.grpc}, settle {found.settle:g} s,"
+        f" org {found.translation.org}"
     )
     say(f"sinks: {', '.join([str(found.store), *map(shown, found.sinks)])}")
     say("the configuration is good")

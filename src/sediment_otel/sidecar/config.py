@@ -52,14 +52,17 @@ class Address(str):
             return self.host == "localhost"
 
 
+_HTTP, _GRPC, _OFF = Address("127.0.0.1:4318"), Address("127.0.0.1:4317"), Address("off")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeConfig:
     """Everything that `serve` depends on besides the translation."""
 
     data: Path = Path("sediment-otel-data")
-    http: Address = Address("127.0.0.1:4318")
-    grpc: Address = Address("127.0.0.1:4317")
-    admin: Address = Address("off")
+    http: Address = _HTTP
+    grpc: Address = _GRPC
+    admin: Address = _OFF
     sinks: tuple[str, ...] = ()
     settle: float = 5.0
     forward: str | None = None
@@ -75,7 +78,7 @@ class ServeConfig:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
-    translation: Settings = Settings()
+    translation: Settings = field(default_factory=Settings)
 
     @property
     def journal(self) -> Path:

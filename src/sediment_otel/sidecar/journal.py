@@ -377,7 +377,7 @@ class Journal:
         except (sqlite3.Error, OSError) as error:
             raise JournalError(
                 f"cannot be opened ({error})", str(self.path), "check the directory, or name another --data"
-            )
+            ) from None
         if row is None or row[0] != SCHEMA_VERSION:
             raise JournalError("was written by another release", str(self.path), "drain it with that release first")
         if self.forwarding is False:

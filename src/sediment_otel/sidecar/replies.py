@@ -25,7 +25,7 @@ class Signal(NamedTuple):
 
     name: str
     response: Any
-    count: str
+    counter: str
 
 
 SIGNALS = {
@@ -43,7 +43,7 @@ def accepted(signal: str, rejected: int = 0, reason: str = "") -> Any:
     row = SIGNALS[signal]
     response = row.response()
     if rejected or reason:
-        setattr(response.partial_success, row.count, rejected)
+        setattr(response.partial_success, row.counter, rejected)
         response.partial_success.error_message = reason
     return response
 

@@ -20,7 +20,7 @@ class Backoff:
         """The delay after one more failure: at least half of the step, so that it never hammers."""
         step = min(self._most, self._first * 2 ** min(self.failures, 16))
         self.failures += 1
-        return step * (0.5 + self._random.random() / 2)
+        return float(step * (0.5 + self._random.random() / 2))
 
     def reset(self) -> None:
         """It works again."""

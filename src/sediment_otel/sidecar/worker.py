@@ -26,6 +26,7 @@ try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows has no flock
     fcntl = None  # type: ignore[assignment]
+_HAS_LOCKS = fcntl is not None
 
 #: Between attempts where the store refuses (a full disk, a lock).
 STORE_RETRY = 1.0
@@ -50,7 +51,7 @@ class Lock:
 
     def acquire(self) -> bool:
         """Try once."""
-        if fcntl is None:
+        if not _HAS_LOCKS:
             return True
         if self._descriptor is None:
             self._descriptor = os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
