@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages flattened into numbered attributes (`llm.input_messages.0.message.role`), put together again.
+
+`branch` builds a tree of the attributes below one prefix; `numbered` gives its numbered children in numeric
+order. Names that are no numbers, numbers of any size, gaps, and a key that is both a value and the start of
+other keys are all taken as they come. `gap` says what a span lost (contract, section 7: holes between
+indices, or leading indices missing while the span says that attributes were dropped). Nothing here raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..genai import plain
+from ..telemetry import Span
+
+#: Deeper keys than this keep the rest of their name in one piece.
+MAX_DEPTH = 16
+#: An index of more digits is a name: no producer counts that far.
+MAX_INDEX_DIGITS = 12
+
+_VALUE = ""
+
+
+class Branch(dict[str, Any]):
+    """The attributes below one name: children by the next piece of their name, its own value under ""."""
+
+    __slots__ = ()
+
+    def value(self, name: str) -> Any:
+        """The value that stands exactly under `name`; None if there is none."""
+        found = self.get(name)
+        return found.get(_VALUE) if type(found) is Branch else found
+
+    def below(self, name: str) -> Branch:
+        """The branch under `name`, empty if there is none."""
+        found = self.get(name)
+        return found if type(found) is Branch else _NOTHING
+
+
+_NOTHING = Branch()
+
+
+def branch(attributes: Mapping[str, Any], prefix: str) -> Branch:
+    """The tree of all attributes whose key starts with `prefix` and a dot. Empty strings are values."""
+    root = Branch()
+    start = prefix + "."
+    skip = len(start)
+    for key in attributes:
+        if not key.startswith(start):
+            continue
+        value = plain(attributes[key])
+        if value is None:
+            continue
+        *way, last = key[skip:].split(".", MAX_DEPTH)
+        node = root
+        for piece in way:
+            below = node.get(piece)
+            if type(below) is not Branch:
+                below, old = Branch(), below
+                if old is not None:
+                    below[_VALUE] = old
+                node[piece] = below
+            node = below
+        there = node.get(last)
+        if type(there) is Branch:
+            there[_VALUE] = value
+        else:
+            node[last] = value
+    return root
+
+
+def index_of(name: str) -> int | None:
+    """The number that a piece of a key is; None where it is another name."""
+    if name.isascii() and name.isdigit() and len(name) <= MAX_INDEX_DIGITS:
+        return int(name)
+    return None
+
+
+def numbered(node: Mapping[str, Any]) -> list[tuple[int, Any]]:
+    """The numbered children of a branch by number; of two spellings of one number (`1`, `01`) the shorter one."""
+    found: dict[int, tuple[str, Any]] = {}
+    for name, child in node.items():
+        index = index_of(name)
+        if index is not None and (index not in found or len(name) < len(found[index][0])):
+            found[index] = (name, child)
+    return [(index, found[index][1]) for index in sorted(found)]
+
+
+def branches(node: Mapping[str, Any]) -> list[Branch]:
+    """The numbered children that are branches, in order."""
+    return [child for _, child in numbered(node) if type(child) is Branch]
+
+
+def gap(indices: list[int], dropped: int, first: int = 0) -> bool:
+    """Whether messages are missing among the sorted `indices` of a list that starts at `first`.
+
+    A hole between two indices always means so; a missing beginning only where attributes were dropped.
+    """
+    if not indices:
+        return False
+    if indices[-1] - indices[0] + 1 != len(indices):
+        return True
+    return dropped > 0 and indices[0] > first
+
+
+def has_indexed(attributes: Mapping[str, Any], prefixes: tuple[str, ...], fields: tuple[str, ...]) -> bool:
+    """Whether the first item of a list is there under any of these names: a few look-ups, no search."""
+    return any(f"{prefix}.{index}.{field}" in attributes for prefix in prefixes for index in "01" for field in fields)
+
+
+def before_gap(span: Span, prefix: str) -> dict[str, Any]:
+    """The span's attributes without those of `prefix` from its first missing index on (for `--salvage`)."""
+    indices = {index for key in span.attributes if (index := _index_under(key, prefix)) is not None}
+    end = 0
+    while end in indices:
+        end += 1
+    return {
+        key: value
+        for key, value in span.attributes.items()
+        if (index := _index_under(key, prefix)) is None or index < end
+    }
+
+
+def _index_under(key: str, prefix: str) -> int | None:
+    if not key.startswith(prefix + "."):
+        return None
+    return index_of(key[len(prefix) + 1 :].split(".", 1)[0])
+
+
+__all__ = ["Branch", "before_gap", "branch", "branches", "gap", "has_indexed", "index_of", "numbered"]
