@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
 from ..otlp.fields import KINDS, STATUSES
-from ..otlp.json_form import ZERO_SPAN_ID, ZERO_TRACE_ID, event_name
+from ..otlp.json_form import ZERO_SPAN_ID, event_name
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 
 _SCALARS = frozenset({str, bool, int, float, bytes, type(None)})
@@ -35,9 +35,14 @@ def value_of(value: Any) -> Any:
         return [value_of(item) for item in value]
     if kind is dict:
         return {str(key): value_of(item) for key, item in value.items()}
-    for base in (bool, str, int, float, bytes):
-        if isinstance(value, base):
-            return base(value) if base is not str else str.__str__(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, bytes):
+        return bytes(value)
     if isinstance(value, Sequence):
         return [value_of(item) for item in value]
     if isinstance(value, Mapping):
@@ -95,7 +100,7 @@ class Converter:
             ],
             links=[
                 SpanLink(
-                    trace_id=format(link.context.trace_id, "032x") or ZERO_TRACE_ID,
+                    trace_id=format(link.context.trace_id, "032x"),
                     span_id=format(link.context.span_id, "016x"),
                     attributes=attributes_of(link.attributes),
                     dropped_attributes=link.dropped_attributes,

@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline of one process: a queue, one worker thread, a sink, an account.
+
+The application's threads only append references (`offer`, `note`); everything else happens on the worker, which
+runs with instrumentation suppressed so that no request of ours is traced. Nothing raises into the application.
+
+- *Queues.* Spans that look like model calls, and spans that do not, queue apart, so that a flood of the others
+  cannot push a call out. Log records and completions have a queue of their own, which is emptied before the spans
+  that were queued at that moment: they came before the end of their span.
+- *Overload.* With a full queue a span is dropped and counted, or goes through the spool. A span that does not look
+  like a call is counted as skipped without a look.
+- *A failing sink* is tried again for `retry` seconds, then its facts are counted as dropped; after that each batch
+  has one try until one succeeds. The queue takes in what it can meanwhile.
+- *Fork.* The child starts with an empty queue, a new worker and a newly opened sink; what was queued is the
+  parent's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from opentelemetry.context import (
+    _SUPPRESS_HTTP_INSTRUMENTATION_KEY,
+    _SUPPRESS_INSTRUMENTATION_KEY,
+    attach,
+    set_value,
+)
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.sdk.trace import ReadableSpan
+
+from ..dialects.registry import wanted
+from ..genai import Detection
+from ..report import Row, row_of, settle, span_outcome
+from ..settings import ProcessSettings, Settings
+from ..sinks import Delivery, Receipt, Sink, SinkError, open_sink
+from ..sinks.base import UnknownSink
+from ..translate.call import Translation, translate_subject
+from ..translate.identity import usable_id
+from ..vocabulary import DropReason, Outcome, SkipReason, SpanRole
+from .account import Account, Snapshot, publish
+from .completion import PendingCompletion, without_repeated_content
+from .convert import Converter, waits_for_parent
+from .quiet import LOGGER, describe, quietly_log
+from .settling import Live, Ready, Settling
+from .spool import Spool
+
+#: Queue for spans that do not look like model calls: so many times the other one.
+OTHERS_FACTOR = 8
+#: Waits between two tries of a failing sink, in seconds; the last one repeats.
+BACKOFF = (0.05, 0.2, 0.5, 1.0)
+#: Sinks whose connection must not be touched in a forked child, not even by being collected.
+_INHERITED: list[Any] = []
+
+
+class OpenSpans:
+    """Spans that were started and have not ended, for sessions that only an open ancestor names. Bounded.
+
+    Holds spans weakly: one that the application forgot is forgotten here.
+    """
+
+    def __init__(self, most: int, converter: Converter) -> None:
+        self.most = most
+        self.spans: dict[int, weakref.ref[Any]] = {}
+        self.sessions: dict[int, str] = {}
+        self.converter = converter
+
+    def evict(self) -> None:
+        """Forget the oldest."""
+        for table in (self.spans, self.sessions):
+            with contextlib.suppress(StopIteration, RuntimeError):  # another thread changed it: it evicts, too
+                while len(table) >= self.most:
+                    table.pop(next(iter(table)), None)
+
+    def live(self, trace_id: str, span_id: str) -> Live | None:
+        """The open span as it is now, and whether its parent is local; None where it is not open here."""
+        reference = self.spans.get(int(span_id, 16))
+        span = reference() if reference is not None else None
+        if span is None:
+            return None
+        return Live(self.converter.span(span), waits_for_parent(span))
+
+
+def kind_of(sink: str | Sink) -> str:
+    """The kind of a sink for metrics: never its address."""
+    if not isinstance(sink, str):
+        return type(sink).__name__.lower()
+    scheme, _, rest = sink.partition("://")
+    if rest and scheme.lower() != "file":
+        return scheme.lower()
+    suffixes = [part for part in os.path.basename(sink).lower().split(".")[1:] if part not in ("gz", "zst")]
+    return {"db": "store", "sqlite": "store", "sqlite3": "store"}.get(suffixes[-1], "jsonl") if suffixes else "jsonl"
+
+
+class Pipeline:
+    """Spans, log records and completions of one process on their way to one sink."""
+
+    def __init__(
+        self,
+        sink: str | Sink,
+        settings: Settings,
+        process: ProcessSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        meter_provider: MeterProvider | None = None,
+    ) -> None:
+        self.settings = settings
+        self.process = process
+        self._clock = clock
+        self._target = sink
+        self._sink: Sink | None = sink if not isinstance(sink, str) else None
+        self.account = Account(kind_of(sink))
+        self._duration = publish(self.account, meter_provider)
+        self.calls: deque[Any] = deque()
+        self.others: deque[Any] = deque()
+        self.notes: deque[Any] = deque()
+        self.account.queued = lambda: len(self.calls) + len(self.others) + len(self._spool)
+        self.room = process.queue_size
+        self.others_room = process.queue_size * OTHERS_FACTOR
+        self._spool = Spool(process.spool_directory, process.spool_bytes)
+        self.converter = Converter()
+        self.open = OpenSpans(process.open_spans, self.converter)
+        #: "processor" or "exporter", where spans come at all.
+        self.span_path: str | None = None
+        #: Log records come through a log exporter, some time after their span.
+        self.logs_follow = False
+        self.closed = False
+        if isinstance(sink, str):
+            self._check(sink)
+        self._reset()
+        self._start()
+
+    def _check(self, url: str) -> None:
+        """Wrong usage is said at once; what time may mend (a full disk, say) is tried again by the worker."""
+        try:
+            self._sink = open_sink(url, append=True)
+        except UnknownSink:
+            raise
+        except SinkError as error:
+            quietly_log("sink", "facts cannot be written yet, trying again: %s", error)
+
+    def _reset(self) -> None:
+        self.wake = threading.Event()
+        self._pause = threading.Event()
+        self._flushed = threading.Condition()
+        self._asked = self._answered = 0
+        self._final = False
+        self._stop = False
+        self._abandoned = False
+        self._unsampled: set[int] = set()
+        self._failing = False
+        self._retry_until = float("inf")
+        self._settling = Settling(
+            self.settings,
+            settle=self.process.settle,
+            tree_size=self.process.tree_size,
+            most_waiting=self.process.queue_size,
+            live=self._live,
+        )
+        self._worker: threading.Thread | None = None
+
+    def _live(self, trace_id: str, span_id: str) -> Live | None:
+        return self.open.live(trace_id, span_id)
+
+    def set_span_path(self, path: str | None) -> None:
+        """Where spans come from: "processor" (their starts are seen, too), "exporter", or nowhere."""
+        self.span_path = path
+        self._settling.follows_open = path == "processor"
+
+    def _start(self) -> None:
+        self._worker = threading.Thread(target=self._run, name="sediment-otel", daemon=True)
+        try:
+            self._worker.start()
+        except RuntimeError:  # the interpreter is ending: whoever closes does the work
+            self._worker = None
+
+    # -- in the application's threads
+
+    def offer(self, span: ReadableSpan, session: str | None, is_call: bool, *, patience: float = 0.0) -> None:
+        """Take an ended span. `patience`: seconds to wait for room (an exporter may; a processor never does)."""
+        queue = self.calls if is_call else self.others
+        if len(queue) < (self.room if is_call else self.others_room):
+            queue.append(span if session is None else (span, session))
+            return
+        self.wake.set()
+        if patience > 0 and not self.closed:
+            until = time.monotonic() + patience
+            while time.monotonic() < until and not self.closed and self._worker is not None:
+                if len(queue) < (self.room if is_call else self.others_room):
+                    queue.append(span if session is None else (span, session))
+                    return
+                time.sleep(0.005)
+        self.overflow(span, session, is_call)
+
+    def overflow(self, span: ReadableSpan, session: str | None, is_call: bool) -> None:
+        """A span for which the queue has no room."""
+        if self.closed:
+            return
+        self.wake.set()
+        if self.process.overflow == "spool":
+            try:
+                packed = (self.converter.span(span), waits_for_parent(span), session)
+                if self._spool.put(packed):
+                    self.room = self.others_room = 0  # what comes later must not overtake it
+                    return
+                quietly_log("spool", "the spool is full (%d bytes): spans are dropped", self.process.spool_bytes)
+            except Exception as error:
+                quietly_log("spool", "the spool cannot be written (%s): spans are dropped", type(error).__name__)
+        if is_call:
+            self.account.drop(DropReason.QUEUE_FULL)
+            quietly_log("queue", "the queue is full (%d spans): spans are dropped and counted", self.process.queue_size)
+        else:
+            self.account.skip(SkipReason.NOT_A_MODEL_CALL)
+
+    def note(self, what: Any) -> None:
+        """Take a log record (as the SDK has it) or a `PendingCompletion`."""
+        if self.closed:
+            return
+        if len(self.notes) >= self.process.queue_size:
+            self.wake.set()
+            quietly_log("notes", "too many log records or completions at once: some are not joined to their spans")
+            return
+        self.notes.append(what)
+
+    def expect_unsampled(self, span_id: int) -> None:
+        """The hook was called for a span that is recorded but not sampled: its end counts all the same."""
+        if len(self._unsampled) >= self.process.queue_size:
+            self._unsampled.clear()
+        self._unsampled.add(span_id)
+
+    def was_completed(self, span_id: int) -> bool:
+        """Whether an unsampled span is expected. Asked once for each."""
+        if span_id not in self._unsampled:
+            return False
+        self._unsampled.discard(span_id)
+        return True
+
+    def snapshot(self) -> Snapshot:
+        """The account now."""
+        return self.account.snapshot()
+
+    def force_flush(self, timeout: float, *, final: bool = False) -> bool:
+        """Translate and write what was given so far, within `timeout` seconds; False where that was too short.
+
+        Calls that still lack a session, or their output, go on waiting; with `final` they are decided.
+        """
+        if self.closed:
+            return True
+        worker = self._worker
+        if worker is None or not worker.is_alive():
+            self._cycle(flush=True, final=final)
+            return True
+        with self._flushed:
+            self._asked += 1
+            mine = self._asked
+            self._final = self._final or final
+            self.wake.set()
+            return self._flushed.wait_for(lambda: self._answered >= mine, timeout)
+
+    def close(self, timeout: float) -> bool:
+        """Decide and write everything within `timeout` seconds, count the rest as dropped, say it in one line."""
+        if self.closed:
+            return True
+        until = time.monotonic() + timeout
+        self._retry_until = self._clock() + timeout / 2
+        done = self.force_flush(max(0.0, timeout), final=True)
+        self.closed = True
+        self.room = self.others_room = 0
+        self._stop = True
+        self.wake.set()
+        if self._worker is not None and done:
+            self._worker.join(max(0.0, until - time.monotonic()))
+        self._pause.set()
+        with self.account.lock:
+            self._abandoned = True
+            lost = len(self.calls) + len(self._spool) + self.account.held
+            self.account.skipped[SkipReason.NOT_A_MODEL_CALL.value, "none"] += len(self.others)
+            self.account.drop(DropReason.SHUTDOWN_TIMEOUT, lost)
+            self.account.held = 0
+            self.calls.clear()
+            self.others.clear()
+            self._spool.close()
+        if done:
+            self._close_sink()
+        found = self.account.snapshot()
+        say = LOGGER.warning if found.dropped else LOGGER.info
+        say("sediment-otel: %s", found)
+        return done
+
+    def _close_sink(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            try:
+                sink.close()
+            except Exception as error:
+                quietly_log("close", "the sink did not close: %s", describe(error))
+
+    # -- after a fork, in the child
+
+    def after_fork(self) -> None:
+        """Start anew: the parent's queue, threads and file handles are the parent's."""
+        if self.closed:
+            return
+        for queue in (self.calls, self.others, self.notes):
+            queue.clear()
+        self._spool.reset()
+        self.account.after_fork()
+        if isinstance(self._target, str) and self._sink is not None:
+            _INHERITED.append(self._sink)
+            self._sink = None
+        self.room = self.process.queue_size
+        self.others_room = self.room * OTHERS_FACTOR
+        self.converter = self.open.converter = Converter()
+        self._reset()
+        self._settling.follows_open = self.span_path == "processor"
+        self._start()
+
+    # -- on the worker
+
+    def _run(self) -> None:
+        attach(set_value(_SUPPRESS_HTTP_INSTRUMENTATION_KEY, True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
+        while not self._stop:
+            self.wake.wait(self.process.schedule_delay)
+            self.wake.clear()
+            with self._flushed:
+                asked, final = self._asked, self._final
+                self._final = False
+            try:
+                self._cycle(flush=asked > self._answered, final=final)
+            except Exception as error:  # nothing that a trace holds may end the worker
+                quietly_log("worker", "the worker failed on a batch (%s); it goes on", type(error).__name__)
+            with self._flushed:
+                self._answered = asked
+                self._flushed.notify_all()
+
+    def _cycle(self, *, flush: bool, final: bool) -> None:
+        """Empty the queues as they are now, and decide what can be decided."""
+        self._settling.next_round()
+        left = len(self.calls)
+        while not self._abandoned:
+            self._take_notes(final)
+            self._take_spans(self.others, len(self.others))
+            taken = self._take_spans(self.calls, min(left, self.process.batch_size))
+            left -= taken
+            if not left and self._take_spooled():
+                self._settle(flush=False, final=False)
+                continue
+            if not left:
+                break
+            self._settle(flush=False, final=False)
+        self._settle(flush=flush, final=final)
+
+    def _take_notes(self, final: bool) -> None:
+        now = self._clock()
+        for _ in range(len(self.notes)):
+            what = self.notes.popleft()
+            try:
+                if isinstance(what, PendingCompletion):
+                    self._take_completion(what, now, final)
+                else:
+                    record = self.converter.record(what)
+                    if wanted(record):
+                        self._settling.add_record(record, now)
+            except Exception as error:
+                quietly_log("note", "a log record or completion cannot be read (%s)", type(error).__name__)
+
+    def _take_completion(self, pending: PendingCompletion, now: float, final: bool) -> None:
+        spans_come = self.span_path == "processor" or (self.span_path == "exporter" and pending.sampled)
+        if not spans_come and pending.may_still_end(now, self.process.settle) and not final:
+            self.notes.append(pending)  # its span is all that comes of it: look again
+            return
+        found = pending.completion(self.converter)
+        if not spans_come:
+            with self.account.lock:
+                self.account.held += 1
+        self._settling.add_completion(found, now)
+        if not spans_come and found.role is None:
+            self._settling.add_span(found.span, now, local_parent=False, session=found.session)
+
+    def _take_spans(self, queue: deque[Any], most: int) -> int:
+        now = self._clock()
+        log_wait = self.process.log_wait if self.logs_follow else 0.0
+        taken = 0
+        for _ in range(most):
+            with self.account.lock:
+                if not queue:
+                    break
+                item = queue.popleft()
+                self.account.held += 1
+            taken += 1
+            span, session = item if type(item) is tuple else (item, None)
+            try:
+                self._settling.add_span(
+                    self.converter.span(span),
+                    now,
+                    local_parent=waits_for_parent(span),
+                    session=usable_id(session),
+                    log_wait=log_wait,
+                )
+            except Exception as error:
+                quietly_log("span", "a span cannot be read (%s)", type(error).__name__)
+                with self.account.lock:
+                    if not self._abandoned:
+                        self.account.held -= 1
+                        self.account.skipped[SkipReason.MALFORMED.value, "none"] += 1
+        return taken
+
+    def _take_spooled(self) -> bool:
+        with self.account.lock:
+            found = self._spool.get(self.process.batch_size)
+            self.account.held += len(found)
+        now = self._clock()
+        log_wait = self.process.log_wait if self.logs_follow else 0.0
+        for span, local_parent, session in found:
+            self._settling.add_span(span, now, local_parent=local_parent, session=usable_id(session), log_wait=log_wait)
+        if not len(self._spool) and not self.closed:
+            self.room = self.process.queue_size
+            self.others_room = self.room * OTHERS_FACTOR
+            if len(self._spool):  # another thread was quicker
+                self.room = self.others_room = 0
+        return bool(found)
+
+    def _settle(self, *, flush: bool, final: bool) -> None:
+        ready = self._settling.ready(self._clock(), flush=flush, final=final)
+        for start in range(0, len(ready), self.process.batch_size):
+            self._deliver([self._translate(one) for one in ready[start : start + self.process.batch_size]])
+
+    def _translate(self, ready: Ready) -> Row:
+        subject = ready.subject
+        started = time.perf_counter()
+        if ready.is_new:
+            with self.account.lock:
+                self.account.held += 1
+        try:
+            found = translate_subject(without_repeated_content(subject), self.settings, ready.context)
+        except Exception as error:  # translation never raises; if it does, that span is the cost
+            quietly_log("translate", "a span cannot be translated (%s)", type(error).__name__)
+            detection = subject.detection or Detection("none", SpanRole.OTHER, "")
+            found = Translation(Outcome.SKIPPED, subject.span, detection, SkipReason.MALFORMED, type(error).__name__)
+        if found.detection.role is SpanRole.CALL:
+            self._duration.record(time.perf_counter() - started, {"sediment.dialect": found.detection.dialect})
+        return row_of(found, subject.capture_key)
+
+    def _deliver(self, rows: list[Row]) -> None:
+        facts = [row for row in rows if row.delivery is not None]
+        receipts = self._write([row.delivery for row in facts if row.delivery is not None]) if facts else []
+        lost = 0
+        if receipts is None:
+            lost = len(facts)
+            rows = [row for row in rows if row.delivery is None]
+        else:
+            for row, receipt in zip(facts, receipts, strict=True):
+                if receipt is not Receipt.STORED:
+                    settle(row, receipt)
+        outcomes = [span_outcome(row) for row in rows if row.is_call]
+        if outcomes and self._sink is not None and not self._abandoned:
+            try:
+                self._sink.record_outcomes(outcomes)
+            except Exception as error:
+                quietly_log("outcomes", "the sink does not take outcomes: %s", describe(error))
+        with self.account.lock:
+            if self._abandoned:
+                return
+            for row in rows:
+                self.account.take(row)
+            self.account.drop(DropReason.SINK_FAILED, lost)
+            self.account.held -= len(rows) + lost
+
+    def _write(self, batch: list[Delivery]) -> list[Receipt] | None:
+        """Receipts, or None where the sink did not take the batch within the time it has."""
+        until = min(self._clock() + (0.0 if self._failing else self.process.retry), self._retry_until)
+        for wait in (*BACKOFF, *([BACKOFF[-1]] * 10_000)):
+            if self._abandoned:
+                return None
+            try:
+                if self._sink is None:
+                    self._sink = open_sink(str(self._target), append=True)
+                receipts = self._sink.write(batch)
+            except Exception as error:
+                self._count_delivery(type(error).__name__)
+                quietly_log("sink", "facts could not be written: %s", describe(error))
+                if isinstance(error, SinkError) and error.what == "is closed" and isinstance(self._target, str):
+                    self._sink = None
+                if self._clock() + wait > until or self._pause.wait(wait):
+                    self._failing = True
+                    return None
+                continue
+            self._failing = False
+            self._count_delivery("")
+            return receipts
+        return None
+
+    def _count_delivery(self, error: str) -> None:
+        with self.account.lock:
+            self.account.deliveries[error] += 1

@@ -1,0 +1,514 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deciding calls while a trace is still being written: what waits, for what, and how long. Pure.
+
+Spans come in the order in which they ended, log records and completions before the span they belong to
+(or, through an exporter, somewhat later). A call is decided
+
+- when it has output and names its session: its descendants ended before it, nothing else can matter;
+- when it lacks a session: once its ancestors up to the first that names one have ended;
+- when it lacks output: once its ancestors up to the first tool or agent span have ended (one of them may be the
+  call that it belongs to);
+- in every case when `settle` seconds have passed, when memory runs short, or when the pipeline closes. Ancestors
+  that are still open are then read as they are, and the decision is marked `incomplete`.
+
+The decision itself is `translate.select.decide`, as everywhere. Nothing is kept for ever: ended spans are
+remembered up to `tree_size`, calls, records and completions wait up to `most_waiting` of each; what is
+forgotten is decided first. Times are seconds of any rising clock; the caller brings them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..dialects import gen_ai
+from ..dialects.registry import DIALECTS, lends_ids
+from ..genai import Detection, Subject
+from ..pipeline import log_subject
+from ..settings import Settings
+from ..telemetry import LogRecord, Span
+from ..translate.call import Context
+from ..translate.glimpse import glimpse_span, record_bits, session_of
+from ..translate.identity import usable_id
+from ..translate.select import STANDS_ALONE, Glimpse, decide
+from ..vocabulary import SpanRole
+
+#: Traces in which nothing happened for so many settle times are forgotten.
+IDLE_SETTLES = 4
+#: Seconds between two looks at every waiting call.
+LOOK_SECONDS = 0.25
+#: Records that a producer emits when the call is over: with one of them here, the others are here too.
+LAST_RECORDS = frozenset({gen_ai.DETAILS, gen_ai.CHOICE})
+BAGGAGE = "baggage session.id"
+
+Key = tuple[str, str]
+
+
+class Ready(NamedTuple):
+    """A subject that can be translated now. `is_new`: its span was never given, log records or the hook told it."""
+
+    subject: Subject
+    context: Context
+    is_new: bool = False
+
+
+class Live(NamedTuple):
+    """An ancestor that has not ended, as it is now."""
+
+    span: Span
+    local_parent: bool
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a completion hook was given: content, the session of the baggage, and what is known of its span.
+
+    `role` is None where the span itself can tell what it is. Otherwise the span is not recorded: `span` has its
+    ids and the time of the completion, `record` is the log record that goes with it, and no more will come.
+    """
+
+    span: Span
+    content: dict[str, Any]
+    session: str | None = None
+    record: LogRecord | None = None
+    role: SpanRole | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    glimpse: Glimpse
+    local_parent: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call that is not decided yet."""
+
+    span: Span
+    glimpse: Glimpse
+    local_parent: bool
+    deadline: float
+    records_until: float
+    session: str | None
+    content: Mapping[str, Any] | None = None
+    records: list[LogRecord] = field(default_factory=list)
+    #: The round in which its parent was first found neither open nor ended.
+    missed: int | None = None
+
+
+@dataclass(slots=True)
+class _Trace:
+    spans: dict[str, _Known] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
+    lenders: dict[str, list[Span]] = field(default_factory=dict)
+    calls: list[_Call] = field(default_factory=list)
+    touched: float = 0.0
+
+
+class Settling:
+    """The undecided part of the traces of one process.
+
+    `live` finds a span that was started and has not ended. With `follows_open` it knows them all (a processor);
+    without (an exporter) a local parent that was not seen may still come.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        settle: float,
+        tree_size: int,
+        most_waiting: int,
+        live: Callable[[str, str], Live | None],
+        follows_open: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._settle = settle
+        self._tree_size = tree_size
+        self._most_waiting = most_waiting
+        self._live = live
+        self.follows_open = follows_open
+        self._traces: OrderedDict[str, _Trace] = OrderedDict()
+        self._remembered = 0
+        self._calls: OrderedDict[Key, _Call] = OrderedDict()
+        self._again: list[_Call] = []
+        self._changed: set[str] = set()
+        self._next_look = 0.0
+        self._round = 0
+        self._records: OrderedDict[Key, tuple[float, list[LogRecord]]] = OrderedDict()
+        self._record_count = 0
+        self._loose: list[tuple[float, LogRecord]] = []
+        self._completions: OrderedDict[Key, tuple[float, Completion]] = OrderedDict()
+        self._ready: list[Ready] = []
+        self._ordinal = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many calls are not decided."""
+        return len(self._calls) + len(self._again) + len(self._ready)
+
+    # -- what comes in
+
+    def add_span(
+        self, span: Span, now: float, *, local_parent: bool, session: str | None = None, log_wait: float = 0.0
+    ) -> None:
+        """An ended span. `session` is that of the baggage it was started under; `log_wait` how long its log
+        records may follow it."""
+        self._ordinal += 1
+        glimpse = glimpse_span(self._ordinal, span, self._settings)
+        key = (span.trace_id, span.span_id)
+        tree = self._trace(span.trace_id, now)
+        if glimpse.role is not SpanRole.CALL:
+            self._remember(tree, glimpse, local_parent)
+            if span.parent_span_id is not None and lends_ids(span):
+                tree.lenders.setdefault(span.parent_span_id, []).append(span)
+            self._completions.pop(key, None)
+            self._ready.append(Ready(Subject(span), Context()))
+            return
+        call = _Call(span, glimpse, local_parent, now + self._settle, now + log_wait, session)
+        completion = self._completions.pop(key, None)
+        if completion is not None:
+            self._complete(call, completion[1])
+        for record in self._take_records(key):
+            self._add_to(call, record)
+        self._remember(tree, call.glimpse, local_parent)
+        if key in self._calls:  # the same span once more: both are decided, the sink tells them apart
+            self._again.append(call)
+        else:
+            self._calls[key] = call
+        tree.calls.append(call)
+        if len(self._calls) > self._most_waiting:
+            self._decide(next(iter(self._calls.values())), forced=True)
+
+    def add_record(self, record: LogRecord, now: float) -> None:
+        """A log record that some dialect wants."""
+        if record.trace_id is None or record.span_id is None:
+            self._loose.append((now, record))
+            if len(self._loose) > self._most_waiting:
+                self._judge_orphans([self._loose.pop(0)[1]])
+            return
+        key = (record.trace_id, record.span_id)
+        call = self._calls.get(key)
+        if call is not None:
+            self._add_to(call, record)
+            self._refresh(call)
+            return
+        tree = self._traces.get(key[0])
+        if tree is not None and key[1] in tree.spans:
+            return  # too late: its span is decided
+        self._records.setdefault(key, (now, []))[1].append(record)
+        self._records[key] = (now, self._records[key][1])
+        self._records.move_to_end(key)
+        self._record_count += 1
+        while self._record_count > self._most_waiting:
+            self._judge_orphans(self._take_records(next(iter(self._records))))
+
+    def add_completion(self, completion: Completion, now: float) -> None:
+        """What a completion hook was given. Of a span that is not recorded no more will come."""
+        span = completion.span
+        key = (span.trace_id, span.span_id)
+        if completion.role is not None:
+            # Known from now on: its log records have come with it.
+            self._remember(self._trace(span.trace_id, now), Glimpse(0, span.span_id, None, completion.role), False)
+            self._ready.append(self._from_completion(completion, is_new=False))
+            return
+        call = self._calls.get(key)
+        if call is not None:
+            self._complete(call, completion)
+            self._refresh(call)
+            return
+        self._completions[key] = (now, completion)
+        if len(self._completions) > self._most_waiting:
+            _, (_, oldest) = self._completions.popitem(last=False)
+            self._ready.append(self._from_completion(oldest))
+
+    # -- what comes out
+
+    def ready(self, now: float, *, flush: bool = False, final: bool = False) -> list[Ready]:
+        """Everything that can be decided at `now`.
+
+        `flush`: also calls that are complete but for what open ancestors may still say. `final`: everything.
+        """
+        for call in self._to_look_at(now, flush or final):
+            forced = final or now >= call.deadline
+            if forced or not self._waits(call, now) or (flush and self._would_be_fact(call)):
+                self._decide(call, forced or flush)
+        self._expire(now, final)
+        out, self._ready = self._ready, []
+        return out
+
+    def next_round(self) -> None:
+        """To be called before the queue is emptied: everything that ended before has come when the next one begins."""
+        self._round += 1
+
+    def _to_look_at(self, now: float, everything: bool) -> list[_Call]:
+        """All waiting calls, now and then; in between those of the traces in which something happened."""
+        if everything or now >= self._next_look:
+            self._next_look = now + LOOK_SECONDS
+            self._changed.clear()
+            return [*self._calls.values(), *self._again]
+        changed, self._changed = self._changed, set()
+        return [call for trace_id in changed if trace_id in self._traces for call in self._traces[trace_id].calls]
+
+    def _refresh(self, call: _Call) -> None:
+        """The tree takes over what was learnt of a call after its span was seen."""
+        tree = self._traces.get(call.span.trace_id)
+        if tree is not None and call.span.span_id in tree.spans:
+            tree.spans[call.span.span_id].glimpse = call.glimpse
+        self._changed.add(call.span.trace_id)
+
+    def _expire(self, now: float, final: bool) -> None:
+        while self._completions:
+            key, (arrived, completion) = next(iter(self._completions.items()))
+            if not final and arrived + self._settle > now:
+                break
+            del self._completions[key]
+            self._ready.append(self._from_completion(completion))
+        while self._records:
+            key, (arrived, _) = next(iter(self._records.items()))
+            if not final and arrived + self._settle > now:
+                break
+            if not final and self._live(*key) is not None:  # a long call
+                self._records[key] = (now, self._records[key][1])
+                self._records.move_to_end(key)
+                continue
+            self._judge_orphans(self._take_records(key))
+        late = [record for arrived, record in self._loose if final or arrived + self._settle <= now]
+        if late:
+            self._loose = [] if final else [pair for pair in self._loose if pair[0] + self._settle > now]
+            self._judge_orphans(late)
+        idle = now - max(60.0, IDLE_SETTLES * self._settle)
+        while self._traces and next(iter(self._traces.values())).touched < idle:
+            self._forget_oldest_trace()
+
+    # -- waiting and deciding
+
+    def _waits(self, call: _Call, now: float) -> bool:
+        glimpse = call.glimpse
+        if now < call.records_until and not any(record.event_name in LAST_RECORDS for record in call.records):
+            return True
+        failed = glimpse.failed and not glimpse.has_output and not self._settings.include_failed
+        needs_session = glimpse.session is None and call.session is None and not failed
+        needs_nest = not glimpse.has_output and not glimpse.failed
+        if not needs_session and not needs_nest:
+            return False
+        chain, open_end = self._chain(call)
+        for ancestor in chain:
+            needs_session = needs_session and ancestor.session is None
+            boundary = ancestor.role in (SpanRole.AGENT, SpanRole.TOOL) and glimpse.response_id is None
+            needs_nest = needs_nest and not boundary
+            if not needs_session and not needs_nest:
+                return False
+        return open_end
+
+    def _chain(self, call: _Call) -> tuple[list[Glimpse], bool]:
+        """The ended ancestors, the nearest first, and whether the last one's parent may still end."""
+        tree = self._traces[call.span.trace_id] if call.span.trace_id in self._traces else _Trace()
+        chain: list[Glimpse] = []
+        seen = {call.span.span_id}
+        parent, local = call.span.parent_span_id, call.local_parent
+        while parent is not None and parent not in seen:
+            known = tree.spans.get(parent)
+            if known is None:
+                return chain, local and self._may_still_end(call, parent)
+            seen.add(parent)
+            chain.append(known.glimpse)
+            parent, local = known.glimpse.parent_span_id, known.local_parent
+        return chain, False
+
+    def _may_still_end(self, call: _Call, span_id: str) -> bool:
+        if not self.follows_open or self._live(call.span.trace_id, span_id) is not None:
+            return True
+        if call.missed is None:
+            call.missed = self._round
+        return self._round < call.missed + 2  # it may have ended a moment ago, and wait in the queue
+
+    def _would_be_fact(self, call: _Call) -> bool:
+        if not call.glimpse.has_output:
+            return False
+        if call.glimpse.session is not None or call.session is not None:
+            return True
+        ancestors, _ = self._all_ancestors(call)
+        return any(ancestor.session is not None for ancestor in ancestors)
+
+    def _all_ancestors(self, call: _Call) -> tuple[list[Glimpse], bool]:
+        """Ended and open ancestors, and whether some were open or could not be found."""
+        tree = self._traces.get(call.span.trace_id) or _Trace()
+        found: list[Glimpse] = []
+        seen = {call.span.span_id}
+        incomplete = False
+        parent, local = call.span.parent_span_id, call.local_parent
+        while parent is not None and parent not in seen:
+            seen.add(parent)
+            known = tree.spans.get(parent)
+            if known is not None:
+                found.append(known.glimpse)
+                parent, local = known.glimpse.parent_span_id, known.local_parent
+                continue
+            incomplete = incomplete or local
+            live = self._live(call.span.trace_id, parent)
+            if live is None:
+                break
+            found.append(glimpse_span(0, live.span, self._settings))
+            parent, local = live.span.parent_span_id, live.local_parent
+        return found, incomplete
+
+    def _decide(self, call: _Call, forced: bool) -> None:
+        span = call.span
+        key = (span.trace_id, span.span_id)
+        if self._calls.get(key) is call:
+            del self._calls[key]
+        else:
+            self._again.remove(call)
+        tree = self._traces.get(span.trace_id) or _Trace()
+        if call in tree.calls:
+            tree.calls.remove(call)
+        for record in self._loose_records_of(call):
+            self._add_to(call, record)
+            self._refresh(call)
+        ancestors, open_above = self._all_ancestors(call)
+        decision = STANDS_ALONE
+        if ancestors or span.span_id in tree.children:
+            outermost = next((a for a in reversed(ancestors) if a.role is SpanRole.CALL), call.glimpse)
+            nest = {glimpse.span_id: glimpse for glimpse in self._below(tree, outermost.span_id)}
+            nest.update({ancestor.span_id: ancestor for ancestor in ancestors})
+            nest[span.span_id] = call.glimpse
+            # One ordinal each: that of an open ancestor is not known yet.
+            numbered = [msgspec.structs.replace(g, ordinal=n) for n, g in enumerate(nest.values())]
+            mine = next(n for n, g in enumerate(numbered) if g.span_id == span.span_id)
+            decision = decide(numbered).get(mine, STANDS_ALONE)
+        session, source = decision.session, decision.session_source
+        if call.session is not None:
+            session, source = call.session, BAGGAGE
+        records = tuple(sorted(call.records, key=lambda record: record.time_ns or record.observed_ns or 0))
+        subject = Subject(span, records, tuple(tree.lenders.pop(span.span_id, ())), content=call.content)
+        incomplete = forced and open_above and (call.glimpse.session is None or not call.glimpse.has_output)
+        self._ready.append(Ready(subject, Context(session, source, decision.wrapper, incomplete)))
+
+    def _below(self, tree: _Trace, span_id: str) -> Iterator[Glimpse]:
+        stack, seen = [span_id], {span_id}
+        while stack:
+            for child in tree.children.get(stack.pop(), ()):
+                known = tree.spans.get(child)
+                if known is not None and child not in seen:
+                    seen.add(child)
+                    stack.append(child)
+                    yield known.glimpse
+
+    # -- records and completions
+
+    def _add_to(self, call: _Call, record: LogRecord) -> None:
+        call.records.append(record)
+        has_output, has_message = record_bits(record)
+        named = call.glimpse.session or next(iter(session_of(record.attributes, self._settings) or ()), None)
+        call.glimpse = msgspec.structs.replace(
+            call.glimpse,
+            has_output=call.glimpse.has_output or has_output,
+            has_message=call.glimpse.has_message or has_message,
+            session=named,
+        )
+
+    def _complete(self, call: _Call, completion: Completion) -> None:
+        call.content = completion.content
+        call.session = call.session or completion.session
+        has_output, has_input = (bool(completion.content.get(key)) for key in ("output", "input"))
+        call.glimpse = msgspec.structs.replace(
+            call.glimpse,
+            has_output=call.glimpse.has_output or has_output,
+            has_message=call.glimpse.has_message or has_output or has_input,
+        )
+
+    def _from_completion(self, completion: Completion, *, is_new: bool = True) -> Ready:
+        """A call whose span does not come: what the hook was given is all there is."""
+        detection = None
+        if completion.role is not None:
+            detection = Detection(gen_ai.NAME, completion.role, "told by the completion hook, the span is not recorded")
+        records = (completion.record,) if completion.record is not None else ()
+        subject = Subject(
+            completion.span,
+            records,
+            log_only=completion.role is not None,
+            content=completion.content,
+            detection=detection,
+        )
+        source = BAGGAGE if completion.session is not None else ""
+        return Ready(subject, Context(completion.session, source, incomplete=completion.role is None), is_new=is_new)
+
+    def _take_records(self, key: Key) -> list[LogRecord]:
+        found = self._records.pop(key, (0.0, []))[1]
+        self._record_count -= len(found)
+        return found
+
+    def _loose_records_of(self, call: _Call) -> list[LogRecord]:
+        """Records without a span id: those of the same response, or of the session while the call ran."""
+        if not self._loose:
+            return []
+        mine = [pair for pair in self._loose if self._belongs(pair[1], call)]
+        if mine:
+            self._loose = [pair for pair in self._loose if pair not in mine]
+        return [record for _, record in mine]
+
+    def _belongs(self, record: LogRecord, call: _Call) -> bool:
+        response = usable_id(record.attributes.get("gen_ai.response.id"))
+        if response is not None:
+            return response == call.glimpse.response_id
+        named = session_of(record.attributes, self._settings) or session_of(record.resource.attributes, self._settings)
+        time = record.time_ns or record.observed_ns
+        span = call.span
+        if named is None or time is None or span.start_ns is None or span.end_ns is None:
+            return False
+        return named[0] == (call.glimpse.session or call.session) and span.start_ns <= time <= span.end_ns
+
+    def _judge_orphans(self, records: list[LogRecord]) -> None:
+        """Records whose span never came: some of them describe a whole call by themselves."""
+        for dialect in DIALECTS:
+            if dialect.log_calls is None or dialect.wants_record is None:
+                continue
+            for call in dialect.log_calls([record for record in records if dialect.wants_record(record)]):
+                self._ready.append(Ready(log_subject(dialect.name, call), Context(), is_new=True))
+
+    # -- memory
+
+    def _trace(self, trace_id: str, now: float) -> _Trace:
+        tree = self._traces.get(trace_id)
+        if tree is None:
+            tree = self._traces[trace_id] = _Trace()
+        else:
+            self._traces.move_to_end(trace_id)
+        tree.touched = now
+        self._changed.add(trace_id)
+        return tree
+
+    def _remember(self, tree: _Trace, glimpse: Glimpse, local_parent: bool) -> None:
+        if glimpse.span_id not in tree.spans:
+            self._remembered += 1
+            if glimpse.parent_span_id is not None:
+                tree.children.setdefault(glimpse.parent_span_id, []).append(glimpse.span_id)
+            tree.spans[glimpse.span_id] = _Known(glimpse, local_parent)
+        while self._remembered > self._tree_size:
+            if len(self._traces) > 1:
+                self._forget_oldest_trace()
+            else:
+                self._forget_oldest_span(tree)
+
+    def _forget_oldest_trace(self) -> None:
+        trace_id, tree = next(iter(self._traces.items()))
+        for call in list(tree.calls):
+            self._decide(call, forced=True)
+        del self._traces[trace_id]
+        self._remembered -= len(tree.spans)
+
+    def _forget_oldest_span(self, tree: _Trace) -> None:
+        span_id = next(iter(tree.spans))
+        glimpse = tree.spans.pop(span_id).glimpse
+        self._remembered -= 1
+        tree.children.pop(span_id, None)
+        tree.lenders.pop(span_id, None)
+        siblings = tree.children.get(glimpse.parent_span_id or "")
+        if siblings is not None:
+            siblings.remove(span_id)
+            if not siblings:
+                del tree.children[glimpse.parent_span_id or ""]
