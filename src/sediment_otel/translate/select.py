@@ -158,3 +158,24 @@ def _inherited(span: Glimpse, by_id: dict[str, Glimpse]) -> tuple[str | None, st
 
 #: The nearest call around a call in the same nest, for those who judge spans that arrive one by one.
 enclosing_call = _enclosing
+
+
+def enclosing_calls(spans: Iterable[Glimpse]) -> dict[str, str | None]:
+    """For each call of one trace, by span id: the call around it in the same nest, or None for the outermost."""
+    by_id: dict[str, Glimpse] = {}
+    for span in spans:
+        by_id.setdefault(span.span_id, span)
+    found: dict[str, str | None] = {}
+    for span in by_id.values():
+        if span.role is SpanRole.CALL:
+            around = _enclosing(span, by_id)
+            found[span.span_id] = None if around is None else around.span_id
+    return found
+
+
+def ancestors(span: Glimpse, spans: Iterable[Glimpse]) -> list[Glimpse]:
+    """The spans above a span that are there, the nearest first."""
+    by_id: dict[str, Glimpse] = {}
+    for other in spans:
+        by_id.setdefault(other.span_id, other)
+    return list(_ancestors(span, by_id))
