@@ -331,11 +331,16 @@ def wants_record(record: LogRecord) -> bool:
     return record.event_name in EVENTS
 
 
+def _is_call(operation: Any) -> bool:
+    return type(operation) is str and OPERATIONS.get(operation) is SpanRole.CALL
+
+
 def log_calls(records: Iterable[LogRecord]) -> Iterator[LogCall]:
     """A details record whose span never came still describes a whole call."""
     groups: dict[tuple[Any, ...], list[LogRecord]] = {}
     for record in records:
-        if record.event_name != DETAILS:
+        operation = record.attributes.get(OPERATION)
+        if record.event_name != DETAILS or (operation is not None and not _is_call(operation)):
             continue
         response = record.attributes.get(names.GEN_AI_RESPONSE_ID)
         key: tuple[Any, ...]

@@ -334,9 +334,8 @@ def is_responses(attributes: Mapping[str, Any]) -> bool:
     response, request = attributes.get(OUTPUT_VALUE), attributes.get(INPUT_VALUE)
     if type(response) is str and '"response"' in response and is_responses_response(_opened(attributes, OUTPUT_VALUE)):
         return True
-    if type(request) is str and '"input"' in request and is_responses_request(_opened(attributes, INPUT_VALUE)):
-        return True
-    return False
+    marked = type(request) is str and '"input"' in request
+    return marked and is_responses_request(_opened(attributes, INPUT_VALUE))
 
 
 def _amend(subject: Subject, reading: Reading) -> None:
@@ -391,7 +390,7 @@ def _lend_ids(output: Messages, response: dict[str, Any]) -> None:
     known = [call for message in read_response(response) for call in _calls(message)]
     held = {call.get("id") for message in messages for call in _calls(message) if call.get("id")}
     lenders = [call for call in known if call.get("id") not in held]
-    if len(lenders) != len(lacking) or any(a.get("name") != b.get("name") for a, b in zip(lenders, lacking, strict=True)):
+    if [call.get("name") for call in lenders] != [call.get("name") for call in lacking]:
         return
     for lender, call in zip(lenders, lacking, strict=True):
         if lender.get("id") is not None:

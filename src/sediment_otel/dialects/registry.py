@@ -13,7 +13,7 @@ from typing import Any
 from ..genai import Detection, Reading, Subject
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
-from . import ai_sdk, gen_ai, litellm, openinference, openllmetry
+from . import ai_sdk, gen_ai, litellm, openinference, openlit, openllmetry
 from .base import Dialect, Source
 
 #: One row per dialect, the most specific first. The current conventions come last.
@@ -21,6 +21,7 @@ DIALECTS: tuple[Dialect, ...] = (
     ai_sdk.DIALECT,
     litellm.DIALECT,
     openinference.DIALECT,
+    openlit.DIALECT,
     openllmetry.DIALECT,
     gen_ai.DIALECT,
 )
