@@ -13,13 +13,15 @@ from typing import Any
 from ..genai import Detection, Reading, Subject
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
-from . import ai_sdk, gen_ai, litellm, openinference, openlit, openllmetry
+from . import ai_sdk, gen_ai, langfuse, litellm, logfire, openinference, openlit, openllmetry
 from .base import Dialect, Source
 
 #: One row per dialect, the most specific first. The current conventions come last.
 DIALECTS: tuple[Dialect, ...] = (
     ai_sdk.DIALECT,
+    logfire.DIALECT,
     litellm.DIALECT,
+    langfuse.DIALECT,
     openinference.DIALECT,
     openlit.DIALECT,
     openllmetry.DIALECT,

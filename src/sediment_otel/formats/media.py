@@ -11,6 +11,9 @@ from typing import Any
 
 from ..genai import base64_text
 
+#: How Langfuse writes where it keeps media: `@@@langfuseMedia:type=image/png|id=…|source=…@@@`.
+TOKEN = "@@@langfuseMedia:"
+
 _MODALITIES = ("image", "audio", "video")
 
 
@@ -34,6 +37,9 @@ def _part(kind: str, modality: str | None, mime_type: Any, **fields: Any) -> dic
 
 def from_url(url: str, modality: str | None = None, mime_type: Any = None, **extra: Any) -> dict[str, Any]:
     """A `data:` URL as a blob (its base64 text as it stands), any other address as a uri."""
+    if url.startswith(TOKEN):
+        named = url[len(TOKEN) :].split("|", 1)[0].removeprefix("type=")
+        mime_type = mime_type or (named if "/" in named else None)
     if url[:5].lower() == "data:":
         head, comma, data = url[5:].partition(",")
         if comma:
@@ -46,7 +52,9 @@ def from_url(url: str, modality: str | None = None, mime_type: Any = None, **ext
 
 
 def from_data(data: Any, mime_type: Any, modality: str | None = None, **extra: Any) -> dict[str, Any]:
-    """Inline data: a blob."""
+    """Inline data: a blob. The token that stands in place of data is a uri."""
+    if type(data) is str and data.startswith(TOKEN):
+        return from_url(data, modality, None, **extra)
     return _part("blob", modality_of(mime_type, modality), mime_type, content=data, **extra)
 
 
