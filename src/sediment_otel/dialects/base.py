@@ -72,5 +72,7 @@ class Dialect:
     log_calls: Callable[[Iterable[LogRecord]], Iterable[LogCall]] | None = None
     #: Spans that are no calls but lend ids to their parent call.
     lends_ids: Callable[[Span], bool] | None = None
+    #: Prefixes under which messages are flattened into numbered attributes.
+    indexed: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
     not_recoverable: tuple[str, ...] = ()

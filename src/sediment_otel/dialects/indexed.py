@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..genai import plain
-from ..telemetry import Span
 
 #: Deeper keys than this keep the rest of their name in one piece.
 MAX_DEPTH = 16
@@ -110,23 +109,59 @@ def has_indexed(attributes: Mapping[str, Any], prefixes: tuple[str, ...], fields
     return any(f"{prefix}.{index}.{field}" in attributes for prefix in prefixes for index in "01" for field in fields)
 
 
-def before_gap(span: Span, prefix: str) -> dict[str, Any]:
-    """The span's attributes without those of `prefix` from its first missing index on (for `--salvage`)."""
-    indices = {index for key in span.attributes if (index := _index_under(key, prefix)) is not None}
-    end = 0
-    while end in indices:
-        end += 1
+class MessageKeys:
+    """Keys whose JSON text is stored parsed: `exact` ones, and the tool arguments of flattened messages."""
+
+    __slots__ = ("_exact", "_starts")
+
+    def __init__(self, exact: frozenset[str], prefixes: tuple[str, ...]) -> None:
+        self._exact = exact
+        self._starts = tuple(f"{prefix}." for prefix in prefixes)
+
+    def __contains__(self, key: object) -> bool:
+        if key in self._exact:
+            return True
+        return type(key) is str and key.endswith(_ARGUMENTS) and key.startswith(self._starts)
+
+
+_ARGUMENTS = (".arguments", ".function_call_arguments_json")
+
+
+def before(attributes: Mapping[str, Any], prefix: str, end: int) -> dict[str, Any]:
+    """The attributes without those of `prefix` whose index is `end` or more."""
     return {
         key: value
-        for key, value in span.attributes.items()
-        if (index := _index_under(key, prefix)) is None or index < end
+        for key, value in attributes.items()
+        if (index := index_under(key, prefix)) is None or index < end
     }
 
 
-def _index_under(key: str, prefix: str) -> int | None:
+def leading(attributes: Mapping[str, Any], prefix: str) -> tuple[int, bool]:
+    """How many items of a list are there from 0 on without a gap, and whether any stands behind a gap."""
+    indices = {index for key in attributes if (index := index_under(key, prefix)) is not None}
+    end = 0
+    while end in indices:
+        end += 1
+    return end, len(indices) > end
+
+
+def index_under(key: str, prefix: str) -> int | None:
+    """The index of the item of `prefix` that a key belongs to; None where it belongs to none."""
     if not key.startswith(prefix + "."):
         return None
     return index_of(key[len(prefix) + 1 :].split(".", 1)[0])
 
 
-__all__ = ["Branch", "before_gap", "branch", "branches", "gap", "has_indexed", "index_of", "numbered"]
+__all__ = [
+    "Branch",
+    "MessageKeys",
+    "before",
+    "branch",
+    "branches",
+    "gap",
+    "has_indexed",
+    "index_of",
+    "index_under",
+    "leading",
+    "numbered",
+]

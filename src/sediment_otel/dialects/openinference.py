@@ -423,6 +423,7 @@ DIALECT = Dialect(
     },
     message_attributes=frozenset({INPUT_MESSAGES, OUTPUT_MESSAGES, INPUT_VALUE, OUTPUT_VALUE}),
     amend=_amend,
+    indexed=(INPUT_MESSAGES, OUTPUT_MESSAGES, PROMPTS, CHOICES),
     seen=(
         "openinference-instrumentation-openai 0.1.66 (chat completions and Responses)",
         "openinference-instrumentation-anthropic 3.1.0",

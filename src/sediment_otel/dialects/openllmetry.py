@@ -302,6 +302,7 @@ DIALECT = Dialect(
     },
     user_keys=("traceloop.association.properties.user_id", "gen_ai.user", "llm.user"),
     amend=_amend,
+    indexed=(*PROMPTS, *COMPLETIONS),
     seen=(
         "opentelemetry-instrumentation-openai 0.40.14 and 0.47.5 (numbered attributes)",
         "opentelemetry-instrumentation-openai, -anthropic and -openai-agents 0.62.4 (current conventions)",

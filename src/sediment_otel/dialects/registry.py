@@ -8,6 +8,7 @@ the order of the table.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from ..genai import Detection, Reading, Subject
@@ -15,6 +16,8 @@ from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
 from . import ai_sdk, gen_ai, langfuse, litellm, logfire, openinference, openlit, openllmetry
 from .base import Dialect, Source
+from .indexed import MessageKeys
+from .salvage import salvaged
 
 #: One row per dialect, the most specific first. The current conventions come last.
 DIALECTS: tuple[Dialect, ...] = (
@@ -39,6 +42,12 @@ _LENDING = tuple(dialect.lends_ids for dialect in DIALECTS if dialect.lends_ids 
 
 #: Keys, anywhere in the telemetry, whose JSON text holds messages and is stored parsed in `raw`.
 MESSAGE_ATTRIBUTES: frozenset[str] = frozenset().union(*(dialect.message_attributes for dialect in DIALECTS))
+#: Prefixes under which some dialect flattens messages into numbered attributes.
+INDEXED: tuple[str, ...] = tuple(dict.fromkeys(prefix for dialect in DIALECTS for prefix in dialect.indexed))
+#: Per dialect: the keys whose JSON text is stored parsed in `raw`, where it has more than the common ones.
+MESSAGE_KEYS: dict[str, Container[str]] = {
+    dialect.name: MessageKeys(MESSAGE_ATTRIBUTES, dialect.indexed) for dialect in DIALECTS if dialect.indexed
+}
 #: Session and user keys of the products, for spans whose own dialect does not name one.
 PRODUCT_SESSION_KEYS: tuple[str, ...] = tuple(dict.fromkeys(k for d in DIALECTS for k in d.session_keys))
 
@@ -112,6 +121,19 @@ def read(subject: Subject, detection: Detection) -> Reading:
     _read_fields(subject, reading, dialect)
     if dialect is not None and dialect.amend is not None:
         dialect.amend(subject, reading)
+    return reading
+
+
+def salvage(subject: Subject, detection: Detection) -> Reading | None:
+    """The reading of a truncated subject from its complete leading messages, with a loss for each place that was
+    cut; None where nothing whole is left."""
+    shortened, losses = salvaged(subject, MESSAGE_ATTRIBUTES, INDEXED)
+    if not losses:
+        return None
+    reading = read(shortened, detection)
+    if reading.problem is not None or (reading.input is None and reading.output is None):
+        return None
+    reading.losses.extend(losses)
     return reading
 
 

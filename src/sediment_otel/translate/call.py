@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS, detect, read
+from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, MESSAGE_KEYS, PRODUCT_SESSION_KEYS, detect, read, salvage
 from ..facts import InferenceCall
 from ..genai import Detection, Loss, Reading, Subject
 from ..settings import Settings
@@ -100,6 +100,8 @@ def translate_subject(subject: Subject, settings: Settings, context: Context = _
     if span.end_ns is None and span.start_ns is None:
         return _skip(span, detection, SkipReason.MALFORMED, "neither start nor end time")
     reading = read(subject, detection)
+    if reading.problem is SkipReason.TRUNCATED and settings.salvage:
+        reading = salvage(subject, detection) or reading
     if reading.problem is not None:
         return _skip(span, detection, reading.problem, f"messages at {reading.problem_at}", reading)
     if reading.input is None and reading.output is None:
@@ -194,7 +196,7 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         raw=build_raw(
             subject,
             dialect=detection.dialect,
-            messages=MESSAGE_ATTRIBUTES,
+            messages=MESSAGE_KEYS.get(detection.dialect, MESSAGE_ATTRIBUTES),
             hide_identity=not settings.keep_account_identity,
             ready=ready,
             unsupported=aside.unsupported,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..dialects.registry import MESSAGE_ATTRIBUTES
+from ..dialects.registry import INDEXED, MESSAGE_ATTRIBUTES
 from ..genai import Loss
 from ..vocabulary import LossCode
 from .credential_filter import may_hold_credential
@@ -102,9 +102,16 @@ def _places(pointers: list[str], raw: Mapping[str, Any]) -> list[str]:
         elif pointer.startswith("/raw/unsupported_parts/"):
             entry = raw["unsupported_parts"][int(pointer.split("/")[3])]
             found.append(entry["at"])
-        elif not any(f"/{key}/" in f"{pointer}/" for key in MESSAGE_ATTRIBUTES):
+        elif not _in_message(pointer):
             found.append(pointer.removeprefix("/raw"))
     return found
+
+
+def _in_message(pointer: str) -> bool:
+    """Whether a string of `raw` stands in an attribute of messages, whole or flattened."""
+    return any(f"/{key}/" in f"{pointer}/" for key in MESSAGE_ATTRIBUTES) or any(
+        f"/{prefix}." in pointer for prefix in INDEXED
+    )
 
 
 def _place_before(steps: list[str], aside: Sequence[Mapping[str, Any]]) -> str:

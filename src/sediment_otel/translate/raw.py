@@ -10,7 +10,7 @@ each had. Keys without a value are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from ..formats.parts import BY_TYPE
@@ -165,7 +165,7 @@ class Attributes:
 
     __slots__ = ("hide", "messages", "encoding", "ready")
 
-    def __init__(self, messages: frozenset[str], hide: bool, ready: Mapping[str, Any]) -> None:
+    def __init__(self, messages: Container[str], hide: bool, ready: Mapping[str, Any]) -> None:
         self.messages = messages
         self.hide = hide
         self.encoding: dict[str, int] = {}
@@ -297,7 +297,7 @@ def build_raw(
     subject: Subject,
     *,
     dialect: str,
-    messages: frozenset[str],
+    messages: Container[str],
     hide_identity: bool,
     ready: Mapping[str, Any],
     unsupported: list[dict[str, Any]],
