@@ -84,10 +84,11 @@ class Account:
             self.skipped[row.reason.value, row.dialect] += 1
         self.incomplete += row.incomplete
 
-    def skip(self, reason: SkipReason) -> None:
-        """Count a span that needed no look: no dialect could know it."""
-        with self.lock:
-            self.skipped[reason.value, NO_DIALECT] += 1
+    def skip(self, reason: SkipReason, count: int = 1) -> None:
+        """Count spans that needed no look: no dialect could know them."""
+        if count:
+            with self.lock:
+                self.skipped[reason.value, NO_DIALECT] += count
 
     def drop(self, reason: DropReason, count: int = 1) -> None:
         """Count spans that were lost."""

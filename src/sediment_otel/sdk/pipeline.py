@@ -280,7 +280,7 @@ class Pipeline:
         with self.account.lock:
             self._abandoned = True
             lost = len(self.calls) + len(self._spool) + self.account.held
-            self.account.skipped[SkipReason.NOT_A_MODEL_CALL.value, "none"] += len(self.others)
+            self.account.skip(SkipReason.NOT_A_MODEL_CALL, len(self.others))
             self.account.drop(DropReason.SHUTDOWN_TIMEOUT, lost)
             self.account.held = 0
             self.calls.clear()
