@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -97,8 +98,8 @@ def line(size: int, messages: int, number: int) -> bytes:
     """One OTLP JSON line with one call."""
     start = 1_790_000_000_000_000_000 + number * 1_000_000
     span = {
-        "traceId": f"{number + 1:032x}",
-        "spanId": f"{number + 1:016x}",
+        "traceId": hashlib.md5(b"t%d" % number).hexdigest(),
+        "spanId": hashlib.md5(b"s%d" % number).hexdigest()[:16],
         "name": "chat gpt-x",
         "kind": 3,
         "startTimeUnixNano": str(start),

@@ -24,19 +24,19 @@ LONGEST_SENTINEL = max(map(len, SENTINELS))
 _SHORT = LONGEST_SENTINEL + 9
 
 
-class Text(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True):
+class Text(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
     """A text part on the short way; it encodes as `facts.TextPart` does."""
 
     content: str
 
 
-class Reasoning(msgspec.Struct, tag="reasoning", tag_field="type", forbid_unknown_fields=True):
+class Reasoning(msgspec.Struct, tag="reasoning", tag_field="type", forbid_unknown_fields=True, gc=False):
     """A reasoning part on the short way."""
 
     content: str
 
 
-class ToolCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown_fields=True):
+class ToolCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown_fields=True, gc=False):
     """A tool call on the short way."""
 
     id: str
@@ -44,14 +44,14 @@ class ToolCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown
     arguments: dict[str, Any]
 
 
-class ToolResponse(msgspec.Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True):
+class ToolResponse(msgspec.Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True, gc=False):
     """A tool result as the GenAI form spells it."""
 
     id: str
     response: Any
 
 
-class ToolResult(msgspec.Struct, tag="tool_call_response", tag_field="type"):
+class ToolResult(msgspec.Struct, tag="tool_call_response", tag_field="type", gc=False):
     """A tool result as a fact spells it."""
 
     id: str
@@ -62,7 +62,7 @@ Role = Literal["system", "user", "assistant", "tool", "developer"]
 PartOnTheWay = Text | Reasoning | ToolCall | ToolResponse
 
 
-class BareMessage(msgspec.Struct, forbid_unknown_fields=True):
+class BareMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A message of role and parts alone, the usual one of a history. It encodes as `facts.InferenceMessage` does."""
 
     role: Role
@@ -70,7 +70,7 @@ class BareMessage(msgspec.Struct, forbid_unknown_fields=True):
     finish_reason: None = None
 
 
-class CheckedMessage(msgspec.Struct, forbid_unknown_fields=True):
+class CheckedMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A message on the short way. Looked through, it encodes as `facts.InferenceMessage` does."""
 
     role: Role
@@ -124,20 +124,32 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
         for part in parts:
             kind = type(part)
             if kind is Text:
-                if len(part.content) < _SHORT and part.content.strip() in SENTINELS:
+                content = part.content
+                if len(content) < _SHORT and content.strip() in SENTINELS:
                     return None
-            elif kind is ToolCall:
-                if not _plain_id(part.id) or (marks and has_mark(part.arguments)):
-                    return None
-            elif kind is ToolResponse:
-                if not _plain_id(part.id) or not _plain_result(part.response):
-                    return None
-                parts[parts.index(part)] = ToolResult(part.id, part.response)
-                surplus += 2
-            else:
+                continue
+            if kind is Reasoning:
                 content = part.content
                 if not content or content.isspace() or (len(content) < _SHORT and content.strip() in SENTINELS):
                     return None
+                continue
+            call_id = part.id
+            if not (len(call_id) > 4 and call_id.isidentifier()) and not _plain_id(call_id):
+                return None
+            if kind is ToolCall:
+                if marks and has_mark(part.arguments):
+                    return None
+                continue
+            result = part.response
+            if type(result) is not str:
+                if result is None or (marks and has_mark(result)):
+                    return None
+            elif (result[:1] in _JSON_TEXT and peel(result)[1]) or (
+                len(result) < _SHORT and result.strip() in SENTINELS
+            ):
+                return None
+            parts[parts.index(part)] = ToolResult(call_id, result)
+            surplus += 2
     if bare:
         return Decoded(messages, surplus)
     return Decoded(messages, _settled(messages, surplus, answer))
@@ -165,15 +177,6 @@ def _settled(messages: list[CheckedMessage], surplus: int, answer: bool) -> int 
 def _plain_id(value: str) -> bool:
     """Whether the id can be taken as it is."""
     return value not in _NO_ID and value.isascii() and "\0" not in value and value.strip() is value
-
-
-def _plain_result(value: Any) -> bool:
-    """Whether a tool result is already what a fact holds: no JSON text, no null, no sentinel, no mark."""
-    if type(value) is str:
-        if value[:1] in _JSON_TEXT and peel(value)[1]:
-            return False
-        return len(value) >= _SHORT or value.strip() not in SENTINELS
-    return value is not None and not has_mark(value)
 
 
 def has_mark(value: Any) -> bool:

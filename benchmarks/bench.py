@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What translation costs, as ratios to a floor that runs beside it (see `floor.py`).
+
+    make bench                       # everything; (d) makes a file of 500 MB
+    .venv/bin/python benchmarks/bench.py --file-mb 50 --only a,b,c
+
+CPU time, median of five, the two sides in turn. Absolute times are shown for the sense of it; they mean
+little beyond the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import floor
+import samples
+
+from sediment_otel.genai import Subject
+from sediment_otel.otlp import decode_json, decode_protobuf, encode_protobuf_traces
+from sediment_otel.settings import Settings
+from sediment_otel.translate.call import translate_subject
+
+ROUNDS = 5
+SETTINGS = Settings(org="acme")
+HERE = Path(__file__).resolve().parent
+
+
+def from_json(line: bytes) -> list[bytes | None]:
+    """OTLP JSON bytes to fact bytes: decoded, read, translated, checked, redacted, encoded, with full raw."""
+    return [translate_subject(Subject(span), SETTINGS).encoded for span in decode_json(line).items]  # type: ignore[arg-type]
+
+
+def from_protobuf(data: bytes) -> list[bytes | None]:
+    """The same from protobuf."""
+    batch = decode_protobuf(data, signal="traces")
+    return [translate_subject(Subject(span), SETTINGS).encoded for span in batch.items]  # type: ignore[arg-type]
+
+
+def timed(work: Callable[[Any], Any], inputs: list[Any]) -> float:
+    """CPU seconds for one pass over the inputs."""
+    began = time.process_time()
+    for each in inputs:
+        work(each)
+    return time.process_time() - began
+
+
+def paired(ours: Callable[[Any], Any], mine: list[Any], theirs: list[Any]) -> tuple[float, float, float]:
+    """Median CPU seconds of ours and of the floor, and the median of the ratios, round by round."""
+    a, b = [], []
+    for work, inputs in ((ours, mine), (floor.convert, theirs)):
+        timed(work, inputs[:50])
+    for _ in range(ROUNDS):
+        gc.collect()
+        a.append(timed(ours, mine))
+        b.append(timed(floor.convert, theirs))
+    return statistics.median(a), statistics.median(b), statistics.median(x / y for x, y in zip(a, b, strict=True))
+
+
+def in_process(wanted: set[str]) -> Iterator[str]:
+    """Rows for (a), (b) and (c)."""
+    rows = (
+        ("a", "12 KB, 20 messages, OTLP JSON", 12_000, 20, 2_000, False),
+        ("b", "12 KB, 20 messages, protobuf", 12_000, 20, 2_000, True),
+        ("c", "0.8 KB, 2 messages, OTLP JSON", 800, 2, 8_000, False),
+        ("c", "200 KB, 60 messages, OTLP JSON", 200_000, 60, 150, False),
+    )
+    for name, title, size, messages, count, protobuf in rows:
+        if name not in wanted:
+            continue
+        lines = [samples.line(size, messages, number) for number in range(count)]
+        mine = lines
+        if protobuf:
+            mine = [encode_protobuf_traces(decode_json(line).items) for line in lines]  # type: ignore[arg-type]
+        for line in mine[:3]:
+            assert all((from_protobuf if protobuf else from_json)(line)), "no fact came out"
+        ours, theirs, ratio = paired(from_protobuf if protobuf else from_json, mine, lines)
+        yield (
+            f"({name}) {title:<32} {ratio:5.2f} x floor   "
+            f"({1e6 * ours / count:7.1f} us against {1e6 * theirs / count:7.1f} us)"
+        )
+
+
+def child(command: list[str]) -> tuple[float, float, float]:
+    """CPU seconds (children included), wall seconds and the peak memory in MB of the largest process."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command[:3]} failed with status {status}")
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - began, usage.ru_maxrss / 1024
+
+
+def whole_files(megabytes: int) -> Iterator[str]:
+    """Rows for (d): `convert` on a large JSON Lines file, with one worker and with two."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        source, out = Path(folder, "traces.jsonl"), Path(folder, "out.jsonl")
+        spans = 0
+        with source.open("wb") as file:
+            while file.tell() < megabytes * 1_000_000:
+                file.write(samples.line(12_000, 20, spans) + b"\n")
+                spans += 1
+        convert = [sys.executable, "-m", "sediment_otel", "convert", str(source), "-o", str(out), "--quiet"]
+        least = [sys.executable, str(HERE / "floor.py"), str(source), str(out)]
+        ratios, speedups, memory = [], [], 0.0
+        for _ in range(ROUNDS):
+            cpu, wall, peak = child(convert)
+            floor_cpu, _, _ = child(least)
+            _, wall_of_two, peak_of_two = child([*convert, "--workers", "2"])
+            ratios.append(cpu / floor_cpu)
+            speedups.append(wall / wall_of_two)
+            memory = max(memory, peak, peak_of_two)
+            print(
+                f"    round: convert {cpu:.2f} s CPU, {wall:.2f} s wall; floor {floor_cpu:.2f} s CPU; "
+                f"two workers {wall_of_two:.2f} s wall",
+                file=sys.stderr,
+            )
+        yield (
+            f"(d) convert, {megabytes} MB, {spans} spans        {statistics.median(ratios):5.2f} x floor, "
+            f"two workers {statistics.median(speedups):.2f} x as fast, {memory:.0f} MB at most in one process"
+        )
+
+
+def main() -> None:
+    """Print one row per measurement."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="a,b,c,d", help="which of a,b,c,d to run")
+    parser.add_argument("--file-mb", type=int, default=500, help="size of the file for (d)")
+    arguments = parser.parse_args()
+    wanted = set(arguments.only.split(","))
+    gc.freeze()
+    for row in in_process(wanted):
+        print(row, flush=True)
+    if "d" in wanted:
+        for row in whole_files(arguments.file_mb):
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
