@@ -28,7 +28,7 @@ class Cache(Generic[Key, Item]):
 '''
 _PROSE = (
     "The test fails because the loader keeps the first value that it sees, and the task manager asks for the last. "
-    "I change the disk layout so that a risk of stale reads goes away; see \"docs/layout.md\" and the notes there.\n"
+    'I change the disk layout so that a risk of stale reads goes away; see "docs/layout.md" and the notes there.\n'
 )
 
 
@@ -53,9 +53,7 @@ def span_attributes(size: int, messages: int, number: int) -> dict[str, Any]:
                 "name": "read_file",
                 "arguments": {"path": f"src/module_{turn}.py", "offset": turn, "limit": 200},
             }
-            history.append(
-                {"role": "assistant", "parts": [{"type": "text", "content": _text(each, turn)}, call]}
-            )
+            history.append({"role": "assistant", "parts": [{"type": "text", "content": _text(each, turn)}, call]})
         elif kind == 2:
             answer = {"type": "tool_call_response", "id": f"call_{number}_{turn - 1}", "response": _text(each, turn)}
             history.append({"role": "tool", "parts": [answer]})

@@ -20,7 +20,7 @@ from ..genai import Content, Detection, Messages, Reading, Subject, loads, plain
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
 from .base import Dialect, LogCall, Source
-from .reading import Unreadable, content_of, messages_of, opened, system_of
+from .reading import Unreadable, content_of, key_rows, messages_of, opened, system_of
 
 NAME = "gen_ai"
 
@@ -28,6 +28,8 @@ OPERATION = names.GEN_AI_OPERATION_NAME
 INPUT_MESSAGES = names.GEN_AI_INPUT_MESSAGES
 OUTPUT_MESSAGES = names.GEN_AI_OUTPUT_MESSAGES
 SYSTEM_INSTRUCTIONS = names.GEN_AI_SYSTEM_INSTRUCTIONS
+#: OpenAI's API of a call; the items of a `responses` answer stand as messages of their own.
+API_TYPE = "openai.api.type"
 DETAILS = "gen_ai.client.inference.operation.details"
 CHOICE = "gen_ai.choice"
 
@@ -68,6 +70,10 @@ MESSAGE_KEYS: dict[str, tuple[str, ...]] = {
 PLAIN_KEYS: dict[str, tuple[str, ...]] = {"input": (names.GEN_AI_PROMPT,), "output": (names.GEN_AI_COMPLETION,)}
 
 
+_ON_SPAN = key_rows(MESSAGE_KEYS, "span attribute")
+_IN_DETAILS = key_rows(MESSAGE_KEYS, "operation details")
+
+
 def detect(span: Span) -> Detection | None:
     """The operation decides; before 1.27 there was none, and a model with a system name tells a call."""
     attributes = span.attributes
@@ -88,12 +94,12 @@ def detect(span: Span) -> Detection | None:
 
 
 def _from_attributes(subject: Subject) -> Content | None:
-    return content_of(subject.span.attributes, MESSAGE_KEYS, "span attribute")
+    return content_of(subject.span.attributes, _ON_SPAN)
 
 
 def amend(subject: Subject, reading: Reading) -> None:
     """On a Responses call the items of one answer stand as messages of their own: they are one message."""
-    if subject.span.attributes.get("openai.api.type") == "responses":
+    if subject.span.attributes.get(API_TYPE) == "responses":
         merge_items(reading)
 
 
@@ -127,7 +133,7 @@ def _from_details(subject: Subject) -> Content | None:
     if not subject.records and not subject.span.events:
         return None
     found = details_attributes(subject)
-    return content_of(found, MESSAGE_KEYS, "operation details") if found else None
+    return content_of(found, _IN_DETAILS) if found else None
 
 
 Event = tuple[str, "dict[str, Any]"]

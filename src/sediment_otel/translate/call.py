@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, MESSAGE_KEYS, PRODUCT_SESSION_KEYS, detect, read, salvage
-from ..facts import InferenceCall
 from ..genai import Detection, Loss, Reading, Subject
 from ..settings import Settings
 from ..telemetry import LogRecord, Span
@@ -25,55 +22,11 @@ from .finish import Envelope, finish
 from .parts import Aside, fact_input, fact_output, finish_reasons, genai_input
 from .raw import build_raw
 from .residual import droppable
+from .result import NOTHING, Context, Translation, bounded, skipped
 from .short import short_way
 
 
-class Context(msgspec.Struct, frozen=True):
-    """What was found outside the span: the session (and where) of its nearest ancestor that has one.
-
-    `wrapper` is what the leaf rule decided for a span of several in one nest. `incomplete` says that
-    ancestors were still open when this was decided.
-    """
-
-    session_id: str | None = None
-    session_source: str = ""
-    wrapper: bool = False
-    incomplete: bool = False
-
-
-class Translation(msgspec.Struct):
-    """What became of one span. `encoded` is the fact's JSON (redacted, checked), None for a skip.
-
-    `losses` have codes and pointers, never content. `provenance` names, per field, where its value stood.
-    """
-
-    outcome: Outcome
-    span: Span
-    detection: Detection
-    reason: SkipReason | None = None
-    note: str = ""
-    losses: list[Loss] = []
-    encoded: bytes | None = None
-    inference_call_id: str | None = None
-    session_id: str | None = None
-    org_id: str = ""
-    gateway_provider: str = "unknown"
-    model_call_id: str | None = None
-    model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    observed_at: str = ""
-    incomplete: bool = False
-    provenance: Mapping[str, str] = {}
-    reading: Reading | None = None
-
-    @property
-    def fact(self) -> InferenceCall | None:
-        """The fact as a typed value, decoded from `encoded` and checked once more; None for a skip."""
-        return None if self.encoded is None else InferenceCall.from_json(self.encoded)
-
-
-_NOTHING = Context()
+_RESIDUAL = RawMode.RESIDUAL.value
 
 
 def translate(
@@ -81,41 +34,47 @@ def translate(
     settings: Settings | None = None,
     *,
     records: Sequence[LogRecord] = (),
-    context: Context = _NOTHING,
+    context: Context = NOTHING,
 ) -> Translation:
     """Translate one span with the log records that belong to it. See `translate_subject`."""
     return translate_subject(Subject(span, records=records), settings or Settings(), context)
 
 
-def translate_subject(subject: Subject, settings: Settings, context: Context = _NOTHING) -> Translation:
-    """Translate a subject. Skip reasons are tried in the order of the contract, section 7."""
+def translate_subject(
+    subject: Subject, settings: Settings, context: Context = NOTHING, *, whole: bool = False
+) -> Translation:
+    """Translate a subject. Skip reasons are tried in the order of the contract, section 7.
+
+    With `whole` the general way is taken even where the short one is open: the translation then has its
+    reading and the provenance of each field. The fact is the same.
+    """
     span = subject.span
     detection = subject.detection or detect(span)
     if detection.role is not SpanRole.CALL:
-        return _skip(span, detection, SkipReason.NOT_A_MODEL_CALL, detection.reason)
+        return skipped(span, detection, SkipReason.NOT_A_MODEL_CALL, detection.reason)
     if context.wrapper:
-        return _skip(span, detection, SkipReason.WRAPPER, "a nested span of the same call carries it")
+        return skipped(span, detection, SkipReason.WRAPPER, "a nested span of the same call carries it")
     if not settings.include_failed and is_failed(span):
-        return _skip(span, detection, SkipReason.FAILED_CALL, "status error or error.type")
+        return skipped(span, detection, SkipReason.FAILED_CALL, "status error or error.type")
     if span.end_ns is None and span.start_ns is None:
-        return _skip(span, detection, SkipReason.MALFORMED, "neither start nor end time")
+        return skipped(span, detection, SkipReason.MALFORMED, "neither start nor end time")
+    if not whole:
+        found = short_way(subject, settings, context, detection)
+        if found is not None:
+            return found
     reading = read(subject, detection)
     if reading.problem is SkipReason.TRUNCATED and settings.salvage:
         reading = salvage(subject, detection) or reading
     if reading.problem is not None:
-        return _skip(span, detection, reading.problem, f"messages at {reading.problem_at}", reading)
+        return skipped(span, detection, reading.problem, f"messages at {reading.problem_at}", reading)
     if reading.input is None and reading.output is None:
-        return _skip(span, detection, SkipReason.NO_CONTENT, "neither input nor output carries a message", reading)
+        return skipped(span, detection, SkipReason.NO_CONTENT, "neither input nor output carries a message", reading)
     return _make(subject, settings, context, reading)
 
 
 def is_failed(span: Span) -> bool:
     """Whether the call ended in an error: status ERROR, or `error.type`."""
     return span.status_code == "error" or span.attributes.get("error.type") not in (None, "")
-
-
-def _skip(span: Span, detection: Detection, reason: SkipReason, note: str, reading: Reading | None = None) -> Translation:
-    return Translation(Outcome.SKIPPED, span, detection, reason, note, reading=reading)
 
 
 def _make(subject: Subject, settings: Settings, context: Context, reading: Reading) -> Translation:
@@ -126,7 +85,10 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
     invalid: list[str] = []
 
     session = identity.own_session(
-        holders, settings.session_attributes, dialect.session_keys if dialect and dialect.session_keys else PRODUCT_SESSION_KEYS, invalid
+        holders,
+        settings.session_attributes,
+        dialect.session_keys if dialect and dialect.session_keys else PRODUCT_SESSION_KEYS,
+        invalid,
     )
     if session is None and context.session_id is not None:
         session = (context.session_id, context.session_source or "ancestor span")
@@ -137,11 +99,12 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
     user = identity.own_user(holders, dialect.user_keys if dialect else (), invalid)
     losses += [Loss(LossCode.INVALID_ID, f"/{key}") for key in invalid]
     if session is None:
-        skipped = _skip(span, detection, SkipReason.NO_SESSION, "no attribute, ancestor or resource names a session", reading)
-        skipped.incomplete = context.incomplete
-        return skipped
+        note = "no attribute, ancestor or resource names a session"
+        missing = skipped(span, detection, SkipReason.NO_SESSION, note, reading)
+        missing.incomplete = context.incomplete
+        return missing
 
-    fields, provenance = reading.fields, dict(reading.field_sources)
+    fields, provenance = reading.fields, reading.field_sources
     provenance["session_id"] = session[1]
     if user is not None:
         provenance["user_id"] = user[1]
@@ -162,18 +125,11 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         if messages is not None:
             losses += messages.losses
     reasons = finish_reasons(fields.get("finish_reasons"))
-    short = short_way(reading, reasons)
-    inputs: Any
-    outputs: Any
-    ready: Mapping[str, Any] = {}
+    inputs = fact_input(genai_input(reading, aside), aside)
+    outputs = fact_output(reading.output.open(), reasons, aside) if reading.output is not None else []
+    losses += aside.losses
     omit: Mapping[str, int] = {}
-    if short is not None:
-        inputs, outputs, ready = short
-    else:
-        inputs = fact_input(genai_input(reading, aside), aside)
-        outputs = fact_output(reading.output.open(), reasons, aside) if reading.output is not None else []
-        losses += aside.losses
-    if settings.raw == RawMode.RESIDUAL.value:
+    if settings.raw == _RESIDUAL:
         omit = droppable(subject, reading, inputs, outputs, aside)
     gateway = settings.gateway or identity.gateway_of(span.scope.name, span.attributes, span.resource.attributes)
     capture = identity.capture_id(subject.capture_key or f"{span.trace_id}:{span.span_id}")
@@ -198,13 +154,13 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
             dialect=detection.dialect,
             messages=MESSAGE_KEYS.get(detection.dialect, MESSAGE_ATTRIBUTES),
             hide_identity=not settings.keep_account_identity,
-            ready=ready,
+            ready={},
             unsupported=aside.unsupported,
             losses=losses,
             omit=omit,
         ),
     )
-    encoded = finish(envelope, losses, raw_holds_all=short is not None and not omit)
+    encoded = finish(envelope, losses, raw_holds_all=False)
     found = Translation(
         Outcome.FACT,
         span,
@@ -224,11 +180,7 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         provenance=provenance,
         reading=reading,
     )
-    if len(encoded) > settings.max_fact_bytes:
-        found.outcome, found.reason, found.encoded = Outcome.SKIPPED, SkipReason.OVERSIZED, None
-        found.note = f"{len(encoded)} bytes, the limit is {settings.max_fact_bytes}"
-        found.losses = []
-    return found
+    return bounded(found, settings.max_fact_bytes)
 
 
 def _resource_session(span: Span, records: Sequence[LogRecord], invalid: list[str]) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from .credential_filter import may_hold_credential
 from .redact import redact_fact, replace_unstorable
 
 
-class Envelope(msgspec.Struct, kw_only=True):
+class Envelope(msgspec.Struct, kw_only=True, gc=False):
     """A fact whose values were all checked on the way here; it encodes exactly as `InferenceCall` does.
 
     Messages may be encoded already (`msgspec.Raw`).

@@ -1,78 +1,200 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short way through the translation, for messages that already have the shape of a fact.
+"""The short way from a span to a fact, for spans of the current conventions that leave nothing to decide.
 
-`formats.canonical` checked them while decoding. What is left is to put the system message in front, to give
-the answer its finish reason, and to decide what stands in `raw`: text that is exactly as long as this
-project would write it stands there as it is, other text is parsed first. Every string of the messages is
-then in `raw` as well, so that looking for credentials there is looking for them everywhere.
+Most spans of current instrumentations carry their messages as JSON text in the span's attributes, already in
+the shape of a fact (`formats.canonical` checks that while it decodes), and scalars as the conventions type
+them. `short_way` takes these in one go. Whatever is out of the ordinary makes it return None, and the
+general way (`call`) goes on from the start. Both give the same bytes; a test holds them together.
+
+In `raw`, message text that is exactly as long as this project would write it stands as it is; other text is
+parsed first. Every string of the messages is then in `raw` as well, so that looking for credentials there is
+looking for them everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from ..formats.canonical import CheckedMessage, Text
-from ..genai import Messages, Reading
+from ..dialects import gen_ai
+from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS
+from ..facts import MAX_INTEGER
+from ..formats.canonical import CheckedMessage, Decoded, Text, decode_messages, decode_system
+from ..genai import Detection, Subject
+from ..settings import Settings
+from ..vocabulary import Outcome
+from . import identity
+from .finish import Envelope, encode, finish
+from .parts import finish_reasons
+from .raw import build_raw
+from .result import Context, Translation, bounded
 
-encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
+_FULL = "full"
+_FIELDS = gen_ai.DIALECT.fields
+_MODEL = _FIELDS["response_model"] + _FIELDS["request_model"]
+_PROVIDER = _FIELDS["model_provider"]
+_INPUT_TOKENS = _FIELDS["input_tokens"]
+_OUTPUT_TOKENS = _FIELDS["output_tokens"]
+_RESPONSE_ID = _FIELDS["response_id"]
+_FINISH_REASONS = _FIELDS["finish_reasons"]
+#: Attributes that make a call more than the short way knows.
+_UNUSUAL = frozenset({*_FIELDS["previous_response_id"], gen_ai.API_TYPE})
 
 
-class Short(NamedTuple):
-    """Input and output as encoded JSON, and the stored form of the attributes they stood in."""
-
-    inputs: msgspec.Raw
-    outputs: msgspec.Raw
-    ready: Mapping[str, Any]
+class _Unusual(Exception):
+    """A value that the general way must judge."""
 
 
-def short_way(reading: Reading, reasons: list[str | None]) -> Short | None:
-    """The messages of a fact without a look at each, or None where the general way must go.
-
-    It is open where every direction stands in one span attribute of JSON text that decoded into fact
-    messages, with one choice at most.
-    """
-    given, system, output = reading.input, reading.system, reading.output
-    for messages in (given, system, output):
-        if messages is not None and (messages.typed is None or not messages.source.startswith(_SPAN)):
-            return None
-    if output is not None and len(output.typed or ()) > 1:
+def short_way(subject: Subject, settings: Settings, context: Context, detection: Detection) -> Translation | None:
+    """The fact of a call that leaves nothing to decide, or None. The span is a call, not failed, no wrapper."""
+    span = subject.span
+    attributes = span.attributes
+    start, end = span.start_ns, span.end_ns
+    if (
+        detection.dialect != gen_ai.NAME
+        or span.events
+        or span.dropped_attributes
+        or subject.records
+        or subject.siblings
+        or subject.content
+        or subject.log_only
+        or settings.raw != _FULL
+        or start is None
+        or end is None
+        or end < start
+        or not _UNUSUAL.isdisjoint(attributes)
+    ):
         return None
     ready: dict[str, Any] = {}
-    inputs = _stored(given, ready) if given is not None else b"[]"
-    if system is not None:
-        if system is given or not _stored(system, ready):
+    invalid: list[str] = []
+    holders = (attributes,)
+    try:
+        session = identity.own_session(holders, settings.session_attributes, PRODUCT_SESSION_KEYS, invalid)
+        if session is None and context.session_id is not None:
+            session = (context.session_id, context.session_source)
+        user = identity.own_user(holders, (), invalid)
+        if session is None or invalid:
             return None
-        inputs = _with_system(system.typed or [], given, inputs)
-    outputs = _stored(output, ready) if output is not None else b"[]"
-    if output is not None and reasons and reasons[0] is not None:
-        (message,) = output.typed or [None]
-        if message is not None and message.finish_reason is None:
-            outputs = encode([CheckedMessage(message.role, message.parts, reasons[0])])
-    return Short(msgspec.Raw(inputs), msgspec.Raw(outputs), ready)
+        inputs, outputs = _messages(attributes, ready)
+        model = _text(attributes, _MODEL)
+        provider = _text(attributes, _PROVIDER)
+        response_id = _text(attributes, _RESPONSE_ID)
+        input_tokens = _number(attributes, _INPUT_TOKENS)
+        output_tokens = _number(attributes, _OUTPUT_TOKENS)
+    except _Unusual:
+        return None
+    gateway = settings.gateway or identity.gateway_of(span.scope.name, attributes, span.resource.attributes)
+    observed = identity.instant(end)
+    call_id = identity.inference_call_id(settings.org, identity.capture_id(f"{span.trace_id}:{span.span_id}"))
+    envelope = Envelope(
+        schema_version=1,
+        inference_call_id=call_id,
+        org_id=settings.org,
+        session_id=session[0],
+        user_id=user[0] if user is not None else None,
+        gateway_provider=gateway,
+        model_provider=None if provider in identity.NO_PROVIDER else provider,
+        model=model,
+        input_messages=msgspec.Raw(inputs),
+        output_messages=msgspec.Raw(outputs),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        duration_ms=(end - start) // 1_000_000,
+        model_call_id=response_id,
+        observed_at=observed,
+        raw=build_raw(
+            subject,
+            dialect=gen_ai.NAME,
+            messages=MESSAGE_ATTRIBUTES,
+            hide_identity=not settings.keep_account_identity,
+            ready=ready,
+            unsupported=[],
+            losses=(),
+        ),
+    )
+    found = Translation(
+        Outcome.FACT,
+        span,
+        detection,
+        inference_call_id=call_id,
+        session_id=session[0],
+        org_id=settings.org,
+        gateway_provider=gateway,
+        model_call_id=response_id,
+        model=model,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        observed_at=observed,
+        incomplete=context.incomplete,
+    )
+    found.encoded = finish(envelope, found.losses, raw_holds_all=True)
+    return bounded(found, settings.max_fact_bytes)
 
 
-_SPAN = "span attribute "
+def _messages(attributes: dict[str, Any], ready: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Input and output of the fact, encoded; the stored forms of the attributes go to `ready`."""
+    given = _decoded(attributes, gen_ai.INPUT_MESSAGES, answer=False)
+    answer = _decoded(attributes, gen_ai.OUTPUT_MESSAGES, answer=True)
+    if len(answer.messages) != 1:
+        raise _Unusual
+    inputs = _stored(attributes, gen_ai.INPUT_MESSAGES, given.messages, given.surplus, ready)
+    outputs = _stored(attributes, gen_ai.OUTPUT_MESSAGES, answer.messages, answer.surplus, ready)
+    if answer.messages[0].finish_reason is None:
+        found = next((attributes[key] for key in _FINISH_REASONS if attributes.get(key) not in (None, "")), None)
+        reasons = finish_reasons(found)
+        if reasons and reasons[0] is not None:
+            answer.messages[0].finish_reason = reasons[0]
+            outputs = encode(answer.messages)
+    text = attributes.get(gen_ai.SYSTEM_INSTRUCTIONS)
+    if text is None:
+        return inputs, outputs
+    system = decode_system(text) if type(text) is str else None
+    if not system:
+        raise _Unusual
+    _stored(attributes, gen_ai.SYSTEM_INSTRUCTIONS, system, 0, ready)
+    first = given.messages[0]
+    if first.role == "system" and [p.content for p in first.parts if type(p) is Text] == [p.content for p in system]:
+        return inputs, outputs
+    lead = encode([CheckedMessage("system", list(system), None)])
+    return lead[:-1] + b"," + inputs[1:], outputs
 
 
-def _stored(messages: Messages, ready: dict[str, Any]) -> bytes:
-    """The messages encoded; the stored form of their attribute goes to `ready`."""
-    text = (messages.text or "").encode()
-    encoded = encode(messages.typed)
-    exact = messages.surplus is not None and len(text) == len(encoded) + messages.surplus
-    ready[messages.source[len(_SPAN) :]] = msgspec.Raw(text) if exact else _decode(text)
+def _decoded(attributes: dict[str, Any], key: str, *, answer: bool) -> Decoded:
+    text = attributes.get(key)
+    decoded = decode_messages(text, answer=answer) if type(text) is str else None
+    if decoded is None or not decoded.messages:
+        raise _Unusual
+    return decoded
+
+
+def _stored(
+    attributes: dict[str, Any], key: str, messages: list[Any], surplus: int | None, ready: dict[str, Any]
+) -> bytes:
+    """The messages encoded. Their text may stand in `raw` where its length says that it is written like that."""
+    encoded = encode(messages)
+    text = attributes[key].encode()
+    exact = surplus is not None and len(text) == len(encoded) + surplus
+    ready[key] = msgspec.Raw(text) if exact else msgspec.json.decode(text)
     return encoded
 
 
-def _with_system(parts: list[Text], given: Messages | None, inputs: bytes) -> bytes:
-    """The system message in front, unless the input begins with the same texts."""
-    messages: list[CheckedMessage] = (given.typed or []) if given is not None else []
-    if messages and messages[0].role == "system":
-        texts = [part.content for part in messages[0].parts if type(part) is Text]
-        if texts == [part.content for part in parts]:
-            return inputs
-    first = encode([CheckedMessage("system", list(parts), None)])
-    return first if len(inputs) == 2 else first[:-1] + b"," + inputs[1:]
+def _text(attributes: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None:
+            found = identity.usable_id(value)
+            if found is None:
+                raise _Unusual
+            return found
+    return None
+
+
+def _number(attributes: dict[str, Any], keys: tuple[str, ...]) -> int | None:
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None:
+            if type(value) is not int or not 0 <= value <= MAX_INTEGER:
+                raise _Unusual
+            return value
+    return None
