@@ -47,7 +47,7 @@ def server(intake: Intake, pool: ThreadPoolExecutor, *, token: str | None) -> An
     )
     for signal, service in _SERVICES:
         handler = grpc.unary_unary_rpc_method_handler(
-            _Export(signal, intake, pool, token),
+            _Export(signal, intake, pool, token).export,
             request_deserializer=None,
             response_serializer=lambda message: message.SerializeToString(),
         )
@@ -64,7 +64,8 @@ class _Export:
         self._pool = pool
         self._token = token
 
-    async def __call__(self, data: bytes, context: Any) -> Any:
+    async def export(self, data: bytes, context: Any) -> Any:
+        """Answer one request."""
         try:
             return await self._answer(data, context)
         except Refusal as refusal:
