@@ -54,7 +54,7 @@ class Given:
 
 @pytest.fixture
 def given() -> Callable[..., Given]:
-    """Build a span from attributes; lists and objects stand there as JSON text."""
+    """Build a span from attributes; lists and objects stand there as JSON text (unless `structured`)."""
 
     def build(
         attributes: dict[str, Any],
@@ -66,6 +66,8 @@ def given() -> Callable[..., Given]:
         siblings: tuple[Span, ...] = (),
         resource: dict[str, Any] | None = None,
         status: str = "unset",
+        dropped_attributes: int = 0,
+        structured: bool = False,
     ) -> Given:
         span = Span(
             trace_id="0af7651916cd43dd8448eb211c80319c",
@@ -73,7 +75,10 @@ def given() -> Callable[..., Given]:
             name=name,
             start_ns=1_790_000_000_000_000_000,
             end_ns=1_790_000_001_000_000_000,
-            attributes={key: json.dumps(v) if type(v) in (list, dict) else v for key, v in attributes.items()},
+            attributes={
+                key: json.dumps(v) if type(v) in (list, dict) and not structured else v for key, v in attributes.items()
+            },
+            dropped_attributes=dropped_attributes,
             events=list(events),
             scope=Scope(name=scope),
             resource=Resource(attributes=resource or {}),

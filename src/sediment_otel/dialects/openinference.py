@@ -388,7 +388,7 @@ def _lend_ids(output: Messages, response: dict[str, Any]) -> None:
     if not lacking:
         return
     known = [call for message in read_response(response) for call in _calls(message)]
-    held = {call.get("id") for message in messages for call in _calls(message) if call.get("id")}
+    held = [call["id"] for message in messages for call in _calls(message) if call.get("id")]
     lenders = [call for call in known if call.get("id") not in held]
     if [call.get("name") for call in lenders] != [call.get("name") for call in lacking]:
         return

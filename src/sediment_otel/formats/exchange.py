@@ -35,7 +35,12 @@ def read_request(value: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _is_message(item: Any) -> bool:
-    return type(item) is dict and (type(item.get("role")) is str or item.get("type") in _ITEM_TYPES or "lc" in item)
+    return type(item) is dict and (type(item.get("role")) is str or _is_item(item) or "lc" in item)
+
+
+def _is_item(item: dict[str, Any]) -> bool:
+    kind = item.get("type")
+    return type(kind) is str and kind in _ITEM_TYPES
 
 
 _ITEM_TYPES = frozenset({"message", "function_call", "function_call_output", "reasoning"})
@@ -169,7 +174,7 @@ def _output(value: dict[str, Any]) -> list[Any]:
     if type(output) is list and output and all(type(item) is dict for item in output):
         messages: list[Any] = []
         for item in output:
-            if item.get("type") in _ITEM_TYPES:
+            if _is_item(item):
                 messages.extend(read_message(item))
             else:
                 messages.append({"role": "assistant", "parts": read_parts(item)})

@@ -67,7 +67,9 @@ def _calls_beside(message: dict[str, Any], parts: list[Any]) -> list[Any]:
     function = message.get("function_call")
     if type(function) is dict and not found:
         found.extend(read_part({**function, "type": "function"}))
-    ids = {part.get("id") for part in parts if type(part) is dict and part.get("type") == "tool_call" and part.get("id")}
+    if not found:
+        return found
+    ids = [part.get("id") for part in parts if type(part) is dict and part.get("type") == "tool_call" and part.get("id")]
     return [call for call in found if not (type(call) is dict and call.get("id") in ids)]
 
 
