@@ -154,7 +154,7 @@ def base64_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-class Loss(msgspec.Struct, frozen=True):
+class Loss(msgspec.Struct, frozen=True, gc=False):
     """One thing a fact does not hold. `at` is a JSON Pointer into the GenAI form; `note` has no content."""
 
     code: LossCode
@@ -162,7 +162,7 @@ class Loss(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class Detection(msgspec.Struct, frozen=True):
+class Detection(msgspec.Struct, frozen=True, gc=False):
     """Which dialect speaks on a span, what the span is, and why that was concluded."""
 
     dialect: str
@@ -170,7 +170,7 @@ class Detection(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Subject(msgspec.Struct, frozen=True):
+class Subject(msgspec.Struct, frozen=True, gc=False):
     """One span with what belongs to it: its log records, in time order, and sibling spans that may lend ids.
 
     `log_only` marks a call that is known from log records alone; `detection` then says which dialect wrote it,
@@ -188,7 +188,7 @@ class Subject(msgspec.Struct, frozen=True):
     detection: Detection | None = None
 
 
-class Messages(msgspec.Struct):
+class Messages(msgspec.Struct, gc=False):
     """The messages of one direction, as one source has them (system instructions: one system message).
 
     Either `items`, the messages in the GenAI form, or `typed`, where the JSON `text` they stood in already
@@ -217,7 +217,7 @@ class Messages(msgspec.Struct):
         self.items, self.typed, self.text = items, None, None
 
 
-class Content(msgspec.Struct):
+class Content(msgspec.Struct, gc=False):
     """What one content source yields. A direction that it does not carry is None.
 
     `problem` is why a direction that is there cannot be read (`truncated`, `malformed`); `problems` says it
@@ -231,7 +231,7 @@ class Content(msgspec.Struct):
     problems: dict[str, SkipReason] = {}
 
 
-class Reading(msgspec.Struct):
+class Reading(msgspec.Struct, gc=False):
     """What reading a subject gave: messages by direction, scalar fields, and where each came from.
 
     `fields` has model, model_provider, input_tokens, output_tokens, response_id and finish_reasons as the

@@ -19,7 +19,7 @@ Value: TypeAlias = Any
 Attributes: TypeAlias = "dict[str, Any]"
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class Resource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who emitted the telemetry. `schema_url` is the resource-level one."""
 
     attributes: Attributes = {}
@@ -27,7 +27,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     dropped_attributes: int = 0
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class Scope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The instrumentation scope. `schema_url` is the scope-level one."""
 
     name: str = ""
@@ -37,7 +37,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     dropped_attributes: int = 0
 
 
-class SpanEvent(msgspec.Struct, frozen=True, kw_only=True):
+class SpanEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A timed annotation of a span."""
 
     name: str = ""
@@ -46,7 +46,7 @@ class SpanEvent(msgspec.Struct, frozen=True, kw_only=True):
     dropped_attributes: int = 0
 
 
-class SpanLink(msgspec.Struct, frozen=True, kw_only=True):
+class SpanLink(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pointer from a span to another span."""
 
     trace_id: str
@@ -56,7 +56,7 @@ class SpanLink(msgspec.Struct, frozen=True, kw_only=True):
     dropped_attributes: int = 0
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One span. `kind` and `status_code` are the lower-case names of OTLP ("client", "error")."""
 
     trace_id: str
@@ -79,7 +79,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = Scope()
 
 
-class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
+class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One log record. `event_name` is the field, else the attribute `event.name` (as the record has it)."""
 
     trace_id: str | None = None
@@ -96,7 +96,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = Scope()
 
 
-class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+class Rejected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A record that could not be read. It costs only itself.
 
     `kind` is "span", "log" or "document"; `place` says where in the document (a JSON Pointer or byte
@@ -111,7 +111,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one document (a request, a line, a message) decodes to.
 
     `items` keeps the order of the document: `Span`, `LogRecord` and `Rejected`, as they stand.

@@ -17,7 +17,7 @@ import msgspec
 
 from sediment_otel.telemetry import Resource, Scope, Span
 
-from .fields import KINDS, SPAN_ID_BYTES, STATUS_OF, TRACE_ID_BYTES, Unreadable, read_count, read_id, read_time
+from .fields import KINDS, SPAN_ID_BYTES, STATUS_OF, Unreadable, read_count, read_id, read_time
 from .json_form import read_events, read_links, read_resource, read_scope
 from .parse import ParseError, parse_json
 from .values import read_value
@@ -45,7 +45,7 @@ class _Status(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     message: str | None = None
 
 
-class _Span(msgspec.Struct, forbid_unknown_fields=True):
+class _Span(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     traceId: str
     spanId: str
     name: str = ""
@@ -64,19 +64,19 @@ class _Span(msgspec.Struct, forbid_unknown_fields=True):
     droppedLinksCount: _Number = None
 
 
-class _ScopeSpans(msgspec.Struct, forbid_unknown_fields=True):
+class _ScopeSpans(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     scope: msgspec.Raw = msgspec.Raw()
     spans: list[_Span] = []
     schemaUrl: str | None = None
 
 
-class _ResourceSpans(msgspec.Struct, forbid_unknown_fields=True):
+class _ResourceSpans(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     resource: msgspec.Raw = msgspec.Raw()
     scopeSpans: list[_ScopeSpans] = []
     schemaUrl: str | None = None
 
 
-class _Request(msgspec.Struct, forbid_unknown_fields=True):
+class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     resourceSpans: list[_ResourceSpans]
 
 
@@ -123,11 +123,12 @@ _LARGEST_SHARED = 64 * 1024
 
 
 def _span(span: _Span, resource: Resource, scope: Scope, strict: bool) -> Span:
-    trace_id = read_id(span.traceId, TRACE_ID_BYTES, True)
-    span_id = read_id(span.spanId, SPAN_ID_BYTES, True)
-    parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True)
+    trace_id, span_id = span.traceId, span.spanId
+    if len(trace_id) != 32 or len(span_id) != 16 or not _is_hex(trace_id) or not _is_hex(span_id):
+        raise Unreadable("not as OTLP/JSON writes it")
+    parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True) if span.parentSpanId is not None else ""
     kind = span.kind
-    if not trace_id or not span_id or parent is None or not 0 <= kind <= 5:
+    if parent is None or not 0 <= kind <= 5:
         raise Unreadable("not as OTLP/JSON writes it")
     attributes: dict[str, Any] = {}
     for pair in span.attributes:
@@ -141,9 +142,11 @@ def _span(span: _Span, resource: Resource, scope: Scope, strict: bool) -> Span:
     status = span.status
     events, lost_events = read_events(span.events, strict) if span.events is not None else ([], 0)
     links, lost_links = read_links(span.links, strict) if span.links is not None else ([], 0)
+    dropped = span.droppedAttributesCount, span.droppedEventsCount, span.droppedLinksCount
+    lost = (0, 0, 0) if dropped == _NONE else tuple(read_count(count, True) for count in dropped)
     return Span(
-        trace_id=trace_id,
-        span_id=span_id,
+        trace_id=trace_id.lower(),
+        span_id=span_id.lower(),
         parent_span_id=parent or None,
         name=span.name,
         kind=KINDS[kind],
@@ -155,12 +158,23 @@ def _span(span: _Span, resource: Resource, scope: Scope, strict: bool) -> Span:
         status_code=_code(status.code) if status else "unset",
         status_message=(status.message or "") if status else "",
         trace_state=span.traceState or "",
-        dropped_attributes=read_count(span.droppedAttributesCount, True),
-        dropped_events=read_count(span.droppedEventsCount, True) + lost_events,
-        dropped_links=read_count(span.droppedLinksCount, True) + lost_links,
+        dropped_attributes=lost[0],
+        dropped_events=lost[1] + lost_events,
+        dropped_links=lost[2] + lost_links,
         resource=resource,
         scope=scope,
     )
+
+
+_NONE = (None, None, None)
+
+
+def _is_hex(text: str) -> bool:
+    """Hex digits that are not all zero (an id of zeros is no id)."""
+    try:
+        return any(bytes.fromhex(text)) and text.isalnum()
+    except ValueError:
+        return False
 
 
 def _code(code: int | str | None) -> str:

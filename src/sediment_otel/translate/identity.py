@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
@@ -130,7 +130,7 @@ def session_from_metadata(value: Any) -> Any:
 
 
 def own_session(
-    holders: Iterable[Mapping[str, Any]], configured: Iterable[str], product: Iterable[str], invalid: list[str]
+    holders: Sequence[Mapping[str, Any]], configured: Iterable[str], product: Iterable[str], invalid: list[str]
 ) -> tuple[str, str] | None:
     """The session that attributes name, with the key it stood under. Unusable values' keys go to `invalid`."""
     holders = list(holders)
@@ -156,13 +156,12 @@ def own_session(
 
 
 def own_user(
-    holders: Iterable[Mapping[str, Any]], dialect_keys: Iterable[str], invalid: list[str]
+    holders: Sequence[Mapping[str, Any]], dialect_keys: Iterable[str], invalid: list[str]
 ) -> tuple[str, str] | None:
     """The user that attributes name, with its key. Never an account's e-mail address.
 
     Under a dialect's own key an empty text is how its producer writes that there is none.
     """
-    holders = list(holders)
     for key in (*USER_KEYS, *dialect_keys):
         for attributes in holders:
             value = attributes.get(key)

@@ -10,9 +10,12 @@ each had. Keys without a value are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
+from ..dialects.reading import is_message_text
 from ..formats.parts import BY_TYPE
 from ..genai import MARKS, MAX_LAYERS, Loss, NotJson, Subject, base64_text, loads, peel
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
@@ -92,11 +95,21 @@ _RESULT_KEYS = ("response", "result", "content", "output")
 _TOOL_TEXT: dict[str, tuple[str, ...]] = {
     **{kind: _CALL_KEYS for kind, read in BY_TYPE.items() if read is BY_TYPE["tool_use"]},
     **{kind: _RESULT_KEYS for kind, read in BY_TYPE.items() if read is BY_TYPE["tool_result"]},
-    "tool_call": _CALL_KEYS,
+    "tool_call": ("arguments",),
     "tool_call_response": _RESULT_KEYS,
 }
 #: Keys whose object holds tool arguments or results in some provider's shape.
-_TOOL_HOLDERS = frozenset({"function", "function_call", "functionCall", "toolUse", "toolResult"})
+TOOL_HOLDERS = frozenset({"function", "function_call", "functionCall", "toolUse", "toolResult"})
+HELD_KEYS = (*_CALL_KEYS, *_RESULT_KEYS)
+
+
+def tool_keys(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of a part or message under which text is tool arguments or a tool result."""
+    kind = value.get("type")
+    keys = _TOOL_TEXT.get(kind, ()) if type(kind) is str else ()
+    if value.get("role") == "tool" and (value.get("tool_call_id") is not None or value.get("id") is not None):
+        return (*keys, "content")
+    return keys
 
 
 def _escaped(key: str) -> str:
@@ -114,27 +127,28 @@ def stored_messages(value: Any, at: str, encoding: dict[str, int], name: str | N
         layers += 1
     if layers:
         encoding[name or at] = layers
+    if type(value) is list:
+        return [
+            stored_messages(item, f"{at}/{index}", encoding)
+            if type(item) is str and is_message_text(item)
+            else _stored_inside(item, f"{at}/{index}", encoding)
+            for index, item in enumerate(value)
+        ]
     return _stored_inside(value, at, encoding)
 
 
 def _stored_inside(value: Any, at: str, encoding: dict[str, int]) -> Any:
     if type(value) is list:
-        return [
-            stored_messages(item, f"{at}/{index}", encoding)
-            if type(item) is str and item[:1] == "{"
-            else _stored_inside(item, f"{at}/{index}", encoding)
-            for index, item in enumerate(value)
-        ]
+        return [_stored_inside(item, f"{at}/{index}", encoding) for index, item in enumerate(value)]
     if type(value) is not dict:
         return stored(value)
-    kind = value.get("type")
-    keys = _TOOL_TEXT.get(kind, ()) if type(kind) is str else ()
+    keys = tool_keys(value)
     found: dict[str, Any] = {}
     for key, item in value.items():
         where = f"{at}/{_escaped(key)}"
-        if key in _TOOL_HOLDERS and type(item) is dict:
-            found[key] = _opened_tool(item, (*_CALL_KEYS, *_RESULT_KEYS), where, encoding)
-        elif type(item) is str and (key in keys or (key == "content" and value.get("role") == "tool")):
+        if key in TOOL_HOLDERS and type(item) is dict:
+            found[key] = _opened_tool(item, HELD_KEYS, where, encoding)
+        elif type(item) is str and key in keys:
             found[key] = _peeled(item, where, encoding)
         else:
             found[key] = _stored_inside(item, where, encoding)
@@ -175,9 +189,9 @@ class Attributes:
     def store(self, attributes: Mapping[str, Any], at: str, *, own: bool = False) -> dict[str, Any]:
         """`own` marks the span's attributes: their keys stand in `encoding` by name."""
         found: dict[str, Any] = {}
-        for key in sorted(attributes):
-            value = attributes[key]
-            if key in self.messages:
+        messages = self.messages
+        for key, value in sorted(attributes.items()) if len(attributes) > 1 else attributes.items():
+            if key in messages:
                 if own and key in self.ready:
                     found[key] = self.ready[key]
                     self.encoding[key] = 1
@@ -267,6 +281,42 @@ def _scope(scope: Scope, at: str, keep: Attributes) -> dict[str, Any]:
     )
 
 
+class _Shared:
+    """Stored forms of resources and scopes, which one batch after the other shares, already encoded.
+
+    Remembered by object, for as long as there are few; nothing that depends on more than the object is kept.
+    """
+
+    MOST = 256
+
+    def __init__(self, build: Callable[[Any, str, Attributes], dict[str, Any]]) -> None:
+        self._build = build
+        self._known: dict[tuple[int, bool], tuple[Any, Any]] = {}
+
+    def stored(self, shared: Any, at: str, keep: Attributes) -> Any:
+        """The stored form, None where nothing is in it."""
+        key = (id(shared), keep.hide)
+        known = self._known.get(key)
+        if known is not None and known[0] is shared:
+            return known[1]
+        before = len(keep.encoding)
+        found: Any = self._build(shared, at, keep) or None
+        if len(keep.encoding) == before:
+            if found is not None:
+                try:
+                    found = msgspec.Raw(msgspec.json.encode(found))
+                except (UnicodeEncodeError, ValueError, TypeError, RecursionError):
+                    return found
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            self._known[key] = (shared, found)
+        return found
+
+
+_RESOURCES = _Shared(_resource)
+_SCOPES = _Shared(_scope)
+
+
 def _record(record: LogRecord, span: Span, at: str, keep: Attributes) -> dict[str, Any]:
     """A log record; its resource and scope stand here only where they differ from the span's.
 
@@ -286,7 +336,17 @@ def _record(record: LogRecord, span: Span, at: str, keep: Attributes) -> dict[st
         scope=None if record.scope == span.scope else _scope(record.scope, f"{at}/scope", keep),
     )
     if record.body is not None:
-        found["body"] = stored_messages(record.body, f"{at}/body", keep.encoding)
+        found["body"] = _stored_body(record.body, f"{at}/body", keep)
+    return found
+
+
+def _stored_body(body: Any, at: str, keep: Attributes) -> Any:
+    """A body, parsed; where it holds message attributes (the details event), these are parsed as everywhere."""
+    found = stored_messages(body, at, keep.encoding)
+    if type(body) is dict:
+        for key in sorted(keep.messages.intersection(body)):
+            if type(body[key]) is str:
+                found[key] = stored_messages(body[key], f"{at}/{_escaped(key)}", keep.encoding)
     return found
 
 
@@ -322,11 +382,11 @@ def build_raw(
     raw["span"] = raw_span(span, keep)
     if subject.capture_key is not None:
         raw["capture"] = {"key": subject.capture_key, "id": capture_id(subject.capture_key)}
-    resource = _resource(span.resource, "/resource", keep)
-    if resource:
+    resource = _RESOURCES.stored(span.resource, "/resource", keep)
+    if resource is not None:
         raw["resource"] = resource
-    scope = _scope(span.scope, "/scope", keep)
-    if scope:
+    scope = _SCOPES.stored(span.scope, "/scope", keep)
+    if scope is not None:
         raw["scope"] = scope
     if subject.records:
         raw["log_records"] = [
@@ -363,6 +423,4 @@ def build_raw(
 
 
 def _with_attributes(span: Span, attributes: dict[str, Any]) -> Span:
-    import msgspec
-
     return msgspec.structs.replace(span, attributes=attributes)
