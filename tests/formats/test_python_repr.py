@@ -15,7 +15,7 @@ from sediment_otel.formats.python_repr import literal
     [
         ("{'a': None, 'b': [True, 1.5, -2]}", {"a": None, "b": [True, 1.5, -2]}),
         ("('x', {1: 'y'})", ["x", {"1": "y"}]),
-        ('["it\'s", \'"\']', ["it's", '"']),
+        ("[\"it's\", '\"']", ["it's", '"']),
         ("'text'", "text"),
         ("{'b', 'a'}", ["a", "b"]),
     ],

@@ -18,7 +18,7 @@ from ..genai import Content, Detection, Message, Messages, Reading, Subject
 from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
 from . import gen_ai
-from .base import Dialect, Source
+from .base import Dialect, Signs, Source
 from .reading import Unreadable, opened, opened_list
 
 NAME = "ai_sdk"
@@ -161,6 +161,7 @@ DIALECT = Dialect(
     name=NAME,
     title="Vercel AI SDK",
     detect=detect,
+    signs=Signs(keys=(OPERATION, *V7_MARKS), scopes=("ai",)),
     sources=(Source("ai.* attributes", _read),),
     fields={
         "response_model": ("ai.response.model",),

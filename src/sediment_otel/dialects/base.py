@@ -27,6 +27,22 @@ class Source:
     read: SourceReader
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """By what a dialect can be known on a span that names a GenAI operation: one of these is there.
+
+    Attribute keys; starts of scope names; service names; values of the provider or system; operations;
+    whole span names. Where none of a dialect's signs is there, it is not asked.
+    """
+
+    keys: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class LogCall:
     """A call that log records alone describe: the records, and the key it is captured under.
@@ -56,6 +72,7 @@ class Dialect:
     name: str
     title: str
     detect: Callable[[Span], Detection | None]
+    signs: Signs
     sources: tuple[Source, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     session_keys: tuple[str, ...] = ()

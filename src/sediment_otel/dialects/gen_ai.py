@@ -19,7 +19,7 @@ from ..formats.messages import merge_assistant, read_message, read_parts
 from ..genai import Content, Detection, Messages, Reading, Subject, loads, plain
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
-from .base import Dialect, LogCall, Source
+from .base import Dialect, LogCall, Signs, Source
 from .reading import Unreadable, content_of, key_rows, messages_of, opened, system_of
 
 NAME = "gen_ai"
@@ -79,8 +79,7 @@ def detect(span: Span) -> Detection | None:
     attributes = span.attributes
     operation = attributes.get(OPERATION)
     if operation is not None:
-        role = OPERATIONS.get(operation, SpanRole.OTHER) if type(operation) is str else SpanRole.OTHER
-        return Detection(NAME, role, f"{OPERATION} is {operation if role is not SpanRole.OTHER else 'another operation'}")
+        return by_operation(operation)
     if names.GEN_AI_REQUEST_MODEL in attributes or names.GEN_AI_RESPONSE_MODEL in attributes:
         named = names.GEN_AI_SYSTEM in attributes or names.GEN_AI_PROVIDER_NAME in attributes
         spoken = (
@@ -91,6 +90,15 @@ def detect(span: Span) -> Detection | None:
         if named and spoken:
             return Detection(NAME, SpanRole.CALL, "a model, its system and messages without an operation name")
     return None
+
+
+def by_operation(operation: Any) -> Detection:
+    """What a span of this operation is. Operations that are no model calls are not named."""
+    return _BY_OPERATION.get(operation, _OTHER_OPERATION) if type(operation) is str else _OTHER_OPERATION
+
+
+_BY_OPERATION = {name: Detection(NAME, role, f"{OPERATION} is {name}") for name, role in OPERATIONS.items()}
+_OTHER_OPERATION = Detection(NAME, SpanRole.OTHER, f"{OPERATION} is another operation")
 
 
 def _from_attributes(subject: Subject) -> Content | None:
@@ -217,14 +225,19 @@ def _read_events(events: list[Event], where: str) -> Content | None:
     return content
 
 
+#: What Google ADK writes in place of content while its capture is off.
+ELIDED = "<elided>"
+
+
 def _has_content(body: dict[str, Any]) -> bool:
     """With content capture off, bodies lack content, and tool calls lack arguments."""
     inner = body.get("message")
-    if type(inner) is str and inner:
+    if type(inner) in (str, list) and inner and inner != ELIDED:
         return True
     holders = [body, inner] if type(inner) is dict else [body]
     for holder in holders:
-        if holder.get("content") is not None or holder.get("parts"):
+        content = holder.get("content")
+        if (content is not None and content != ELIDED) or holder.get("parts") or holder.get("text"):
             return True
         calls = holder.get("tool_calls")
         for call in calls if type(calls) is list else ():
@@ -258,7 +271,9 @@ def _unwrapped(body: dict[str, Any]) -> dict[str, Any]:
 
 def _output_message(body: dict[str, Any]) -> list[Any]:
     inner = body.get("message")
-    if type(inner) is dict:
+    if type(inner) is dict and "text" in inner and not inner.keys() & _CHOICE_KEYS:
+        message = {"role": "assistant", "content": [inner]}
+    elif type(inner) is dict:
         message = {"role": "assistant", **inner}
     elif inner is not None:
         message = {"role": "assistant", "content": inner}
@@ -366,6 +381,7 @@ DIALECT = Dialect(
     name=NAME,
     title="OpenTelemetry GenAI conventions",
     detect=detect,
+    signs=Signs(),
     sources=(
         Source("message attributes", _from_attributes),
         Source("operation details", _from_details),

@@ -18,7 +18,7 @@ from ..formats.usage import read_additive
 from ..genai import Content, Detection, Messages, Subject
 from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
-from .base import Dialect, Source
+from .base import Dialect, Signs, Source
 from .reading import Unreadable, opened
 
 NAME = "langfuse"
@@ -152,6 +152,7 @@ DIALECT = Dialect(
     name=NAME,
     title="Langfuse",
     detect=detect,
+    signs=Signs(keys=(TYPE,)),
     sources=(Source("langfuse.observation input and output", _read),),
     fields={"response_model": ("langfuse.observation.model.name",)},
     user_keys=("langfuse.user.id",),

@@ -18,7 +18,7 @@ from ..genai import Detection, Messages, Part, Reading, Subject, loads, peel
 from ..telemetry import Span
 from ..vocabulary import SpanRole
 from . import gen_ai
-from .base import Dialect
+from .base import Dialect, Signs
 
 NAME = "litellm"
 
@@ -39,7 +39,7 @@ CALL_TYPES = frozenset(
         "chat",
     }
 )
-_RESPONSES = frozenset({"responses", "aresponses"})
+_RESPONSES = ("responses", "aresponses")
 _FUNCTION = re.compile(r"gen_ai\.completion\.(\d{1,6})\.function_call\.(name|arguments)")
 #: What the raw child calls the provider's answer → how its tool calls are found.
 _RAW_ANSWER = re.compile(r"llm\.[^.]+\.(choices|content|output|candidates)")
@@ -217,6 +217,7 @@ DIALECT = Dialect(
     name=NAME,
     title="LiteLLM",
     detect=detect,
+    signs=Signs(keys=(CALL_ID,), scopes=(SCOPE,), names=(RAW_REQUEST,)),
     user_keys=("llm.user", "metadata.user_api_key_end_user_id", "metadata.user_api_key_user_id"),
     amend=_amend,
     lends_ids=lends_ids,

@@ -20,7 +20,7 @@ from ..genai import Content, Detection, Message, Messages, Reading, Subject, loa
 from ..telemetry import Span
 from ..vocabulary import SpanRole
 from . import gen_ai
-from .base import Dialect, Source
+from .base import Dialect, Signs, Source
 from .reading import Unreadable, opened
 
 NAME = "logfire"
@@ -215,6 +215,7 @@ DIALECT = Dialect(
     name=NAME,
     title="Pydantic Logfire",
     detect=detect,
+    signs=Signs(keys=(SPAN_TYPE, REQUEST, EVENTS), scopes=(AGENTS,)),
     sources=(Source("request_data and response_data", _read),),
     message_attributes=frozenset({REQUEST, RESPONSE, WHOLE_RESPONSE}),
     amend=_amend,

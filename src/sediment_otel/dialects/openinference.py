@@ -26,7 +26,7 @@ from ..genai import Content, Detection, Messages, NotJson, Part, Reading, Subjec
 from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
 from . import gen_ai
-from .base import Dialect, Source
+from .base import Dialect, Signs, Source
 from .indexed import Branch, branch, branches, gap, has_indexed, numbered
 
 NAME = "openinference"
@@ -408,6 +408,7 @@ DIALECT = Dialect(
     name=NAME,
     title="OpenInference",
     detect=detect,
+    signs=Signs(keys=(KIND,)),
     sources=(
         Source("numbered messages", _from_messages),
         Source("numbered prompts and choices", _from_completions),

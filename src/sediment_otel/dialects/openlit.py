@@ -12,7 +12,7 @@ from ..genai import Detection
 from ..telemetry import Span
 from ..vocabulary import SpanRole
 from . import gen_ai
-from .base import Dialect
+from .base import Dialect, Signs
 
 NAME = "openlit"
 
@@ -37,6 +37,7 @@ DIALECT = Dialect(
     name=NAME,
     title="OpenLIT",
     detect=detect,
+    signs=Signs(keys=(SDK_NAME,)),
     user_keys=(USER,),
     amend=gen_ai.amend,
     seen=("openlit 1.45.0 with openai 2.54.0",),

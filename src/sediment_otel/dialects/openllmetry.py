@@ -20,7 +20,7 @@ from ..genai import Content, Detection, Messages, NotJson, Reading, Subject, loa
 from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
 from . import gen_ai
-from .base import Dialect, Source
+from .base import Dialect, Signs, Source
 from .indexed import Branch, branch, branches, gap, has_indexed, numbered
 from .reading import Unreadable
 
@@ -292,6 +292,7 @@ DIALECT = Dialect(
     name=NAME,
     title="OpenLLMetry (Traceloop)",
     detect=detect,
+    signs=Signs(keys=(REQUEST_TYPE, *MARKS)),
     sources=(Source("numbered prompts and completions", _from_numbered),),
     fields={
         "response_model": ("llm.response.model",),

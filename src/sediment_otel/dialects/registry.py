@@ -14,7 +14,23 @@ from typing import Any
 from ..genai import Detection, Reading, Subject
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
-from . import ai_sdk, gen_ai, langfuse, litellm, logfire, openinference, openlit, openllmetry
+from . import (
+    agent_framework,
+    ai_sdk,
+    anthropic_sdk,
+    copilot,
+    gen_ai,
+    google_adk,
+    langfuse,
+    litellm,
+    logfire,
+    openinference,
+    openlit,
+    openllmetry,
+    pydantic_ai,
+    semantic_kernel,
+    strands,
+)
 from .base import Dialect, Source
 from .indexed import MessageKeys
 from .salvage import salvaged
@@ -28,6 +44,13 @@ DIALECTS: tuple[Dialect, ...] = (
     openinference.DIALECT,
     openlit.DIALECT,
     openllmetry.DIALECT,
+    google_adk.DIALECT,
+    strands.DIALECT,
+    pydantic_ai.DIALECT,
+    semantic_kernel.DIALECT,
+    agent_framework.DIALECT,
+    copilot.DIALECT,
+    anthropic_sdk.DIALECT,
     gen_ai.DIALECT,
 )
 
@@ -56,11 +79,40 @@ _NO_DIALECT = Detection("none", SpanRole.OTHER, "no dialect knows this span")
 
 def detect(span: Span) -> Detection:
     """Which dialect speaks on the span and what the span is; `none` and OTHER where no dialect knows it."""
+    attributes = span.attributes
+    operation = attributes.get(gen_ai.OPERATION)
+    if (
+        type(operation) is str
+        and _SIGN_KEYS.isdisjoint(attributes)
+        and span.name not in _SIGN_NAMES
+        and operation not in _SIGN_OPERATIONS
+        and attributes.get("gen_ai.provider.name") not in _SIGN_PROVIDERS
+        and attributes.get("gen_ai.system") not in _SIGN_PROVIDERS
+        and _is_common(span.scope.name, span.resource.attributes.get("service.name"))
+    ):
+        return gen_ai.by_operation(operation)
     for test in _SPECIFIC:
         found = test(span)
         if found is not None:
             return found
     return gen_ai.detect(span) or _NO_DIALECT
+
+
+def _signs(kind: str) -> frozenset[str]:
+    return frozenset(sign for dialect in DIALECTS for sign in getattr(dialect.signs, kind))
+
+
+_SIGN_KEYS = _signs("keys")
+_SIGN_NAMES = _signs("names")
+_SIGN_OPERATIONS = _signs("operations")
+_SIGN_PROVIDERS = tuple(_signs("providers"))
+_SIGN_SCOPES = tuple(_signs("scopes"))
+_SIGN_SERVICES = _signs("services")
+
+
+def _is_common(scope: str, service: Any) -> bool:
+    """Whether neither scope nor service is a sign of a dialect."""
+    return not scope.startswith(_SIGN_SCOPES) and not (type(service) is str and service in _SIGN_SERVICES)
 
 
 def wanted(record: LogRecord) -> bool:

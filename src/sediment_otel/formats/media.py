@@ -65,7 +65,7 @@ def from_file_id(file_id: Any, modality: str | None = None, mime_type: Any = Non
 
 #: Keys that may hold an address, inline data, a file id, a media type, in the order they are tried.
 _URL_KEYS = ("url", "uri", "image_url", "imageUrl", "file_uri", "fileUri", "fileData", "file_data", "image", "file_url")
-_DATA_KEYS = ("data", "base64", "bytes", "content", "b64_json")
+_DATA_KEYS = ("data", "base64", "bytes", "content", "b64_json", "binary_content")
 _ID_KEYS = ("file_id", "fileId", "id")
 _MIME_KEYS = ("mime_type", "mimeType", "media_type", "mediaType", "media_mime_type", "format")
 

@@ -24,6 +24,9 @@ def read_part(part: Any) -> list[Any]:
     if type(part) is not dict:
         return [] if part is None else [part]
     kind = part.get("type")
+    if kind is None and type(part.get("kind")) is str and part["kind"] in BY_TYPE:  # Pydantic AI's first version
+        kind = part["kind"]
+        part = {"type": kind, **{key: value for key, value in part.items() if key not in ("type", "kind")}}
     if type(kind) is str:
         reader = BY_TYPE.get(kind)
     else:
@@ -46,7 +49,9 @@ def _text(part: Part) -> Any:
 def _bare_text(part: Part) -> Any:
     """Gemini's and Bedrock's `{"text": …}`; a Gemini thought says so beside the text."""
     rest = {key: value for key, value in part.items() if key != "text"}
-    return {"type": "reasoning" if rest.get("thought") is True else "text", "content": part["text"], **rest}
+    if rest.get("thought") is True:
+        return _reasoning({**rest, "type": "reasoning", "content": part["text"]})
+    return {"type": "text", "content": part["text"], **rest}
 
 
 _TEXT_OF_REASONING = ("content", "thinking", "text", "reasoning", "reasoning_content")
@@ -155,8 +160,10 @@ def _media(modality: str | None, *inner: str) -> PartReader:
     return reader
 
 
-_image = _media("image", "image_url", "image", "source", "inline_data", "inlineData", "file_data", "imageUrl")
-_document = _media("document", "file", "document", "source", "input_file")
+_image = _media(
+    "image", "image_url", "image", "source", "inline_data", "inlineData", "file_data", "imageUrl", "content"
+)
+_document = _media("document", "file", "document", "source", "input_file", "content")
 
 #: A part's `type` → how it is read. Types of the GenAI form that need no reading have no row.
 BY_TYPE: dict[str, PartReader] = {
@@ -184,13 +191,14 @@ BY_TYPE: dict[str, PartReader] = {
     "audio": _media("audio", "audio", "source", "input_audio"),
     "audio-url": _media("audio", "url"),
     "input_audio": _media("audio", "input_audio"),
-    "video": _media("video", "video", "source"),
+    "video": _media("video", "video", "source", "content"),
     "video_url": _media("video", "video_url"),
     "video-url": _media("video", "url"),
     "document": _document,
     "document-url": _media("document", "url"),
     "input_file": _document,
     "media": _media(None, "data"),
+    "file_data": _media(None, "file_data"),
     "binary": _media(None, "data"),
 }
 
@@ -201,6 +209,30 @@ def _file(part: Part) -> Any:
 
 
 BY_TYPE["file"] = _file
+
+
+def _blob(part: Part) -> Any:
+    """`blob` is a type of the GenAI form; Google ADK calls its content `data`."""
+    if "content" in part or "data" not in part:
+        return None
+    return {("content" if key == "data" else key): value for key, value in part.items()}
+
+
+BY_TYPE["blob"] = _blob
+
+
+def _cited(part: Part) -> Any:
+    """Bedrock's text with citations: the pieces of text; what is cited stays with the first."""
+    inner = part.get("citationsContent", part.get("content"))
+    if type(inner) is not dict or type(inner.get("content")) is not list:
+        return None
+    texts = [p["text"] for p in inner["content"] if type(p) is dict and type(p.get("text")) is str]
+    if not texts:
+        return None
+    return {"type": "text", "content": "".join(texts), "citations": inner.get("citations")}
+
+
+BY_TYPE["citationsContent"] = _cited
 
 
 def _gemini_media(key: str) -> PartReader:
@@ -236,6 +268,8 @@ BY_KEY: dict[str, PartReader] = {
     "toolUse": _inner("toolUse", _call),
     "toolResult": _inner("toolResult", _result),
     "reasoningContent": _bedrock_reasoning,
+    "citationsContent": _cited,
+    "tool_call_id": _result,
     "image": _image,
     "document": _document,
     "text": _bare_text,

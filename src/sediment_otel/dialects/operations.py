@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a span is by its `gen_ai.operation.name`, for dialects that write the conventions with quirks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..genai import Detection
+from ..telemetry import Span
+from ..vocabulary import SpanRole
+from . import gen_ai
+
+
+def by_operation(
+    dialect: str, span: Span, operations: Mapping[str, SpanRole] = gen_ai.OPERATIONS
+) -> Detection | None:
+    """The detection under the dialect's name; None where the span names no operation."""
+    operation = span.attributes.get(gen_ai.OPERATION)
+    if type(operation) is not str:
+        return None
+    role = operations.get(operation, SpanRole.OTHER)
+    named = operation if role is not SpanRole.OTHER else "another operation"
+    return Detection(dialect, role, f"{gen_ai.OPERATION} is {named}")
