@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..formats.canonical import decode_messages, decode_system
-from ..formats.messages import read_message, read_parts
+from ..formats.messages import read_message
+from ..formats.parts import read_part
 from ..genai import MAX_LAYERS, Content, Loss, Message, Messages, NotJson, loads, plain
 from ..vocabulary import LossCode, SkipReason
 
@@ -65,6 +66,17 @@ def opened_list(value: Any) -> tuple[list[Any], int]:
     return items, layers
 
 
+def is_message_text(text: str) -> bool:
+    """Whether an item of a list is the JSON text of a message or part, rather than a text that says something."""
+    if text.lstrip()[:1] != "{":
+        return False
+    try:
+        value = loads(text)
+    except NotJson:
+        return False
+    return type(value) is dict and ("role" in value or "type" in value or "parts" in value)
+
+
 def messages_of(value: Any, source: str, *, answer: bool) -> Messages | None:
     """The messages in an attribute's value, or None if there is none. Raises `Unreadable`."""
     if type(value) is str:
@@ -92,11 +104,13 @@ def system_of(value: Any, source: str) -> Messages | None:
         items = opened_value if type(opened_value) is list else [opened_value]
         parts = []
         for item in items:
+            if type(item) is str and is_message_text(item):
+                item = loads(item)
             if type(item) is dict and "role" in item:
                 for message in read_message(item):
                     parts.extend(message["parts"])
             elif item is not None:
-                parts.extend(read_parts(item))
+                parts.extend(read_part(item))
     if not parts:
         return None
     return Messages(
@@ -108,26 +122,35 @@ def _layers_loss(layers: int, at: str) -> list[Loss]:
     return [Loss(LossCode.DOUBLE_ENCODED, at, f"{layers} layers")] if layers > 1 else []
 
 
-def content_of(attributes: Any, keys: dict[str, tuple[str, ...]], where: str) -> Content | None:
-    """Content from message attributes: `keys` names, per direction, the attributes that may hold it."""
-    content = Content()
-    found = False
-    for direction, names in keys.items():
-        for name in names:
-            value = attributes.get(name)
+#: Per direction: the attributes that may hold it, each with its words for people.
+KeyRows = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+def key_rows(keys: dict[str, tuple[str, ...]], where: str) -> KeyRows:
+    """The table that `content_of` walks: attributes by direction, and where people find them."""
+    return tuple((direction, tuple((key, f"{where} {key}") for key in names)) for direction, names in keys.items())
+
+
+def content_of(attributes: Any, rows: KeyRows) -> Content | None:
+    """Content from message attributes: `rows` names, per direction, the attributes that may hold it."""
+    content: Content | None = None
+    for direction, keys in rows:
+        for key, source in keys:
+            value = attributes.get(key)
             if value is None:
                 continue
             try:
                 if direction == "system":
-                    messages = system_of(value, f"{where} {name}")
+                    messages = system_of(value, source)
                 else:
-                    messages = messages_of(value, f"{where} {name}", answer=direction == "output")
+                    messages = messages_of(value, source, answer=direction == "output")
             except Unreadable as error:
+                content = content or Content()
                 content.problem = content.problem or error.reason
                 content.problems[direction] = error.reason
                 continue
             if messages is not None:
+                content = content or Content()
                 setattr(content, direction, messages)
-                found = True
                 break
-    return content if found or content.problem else None
+    return content
