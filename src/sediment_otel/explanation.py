@@ -75,6 +75,8 @@ def node_of(ordinal: int, walked: Walked, settings: Settings) -> Node:
         session=session[0] if session else None,
         session_source=session[1] if session else "",
         response_id=identity.usable_id(span.attributes.get("gen_ai.response.id")),
+        start_ns=span.start_ns,
+        end_ns=span.end_ns,
     )
     reason = found.reason.value if found.reason is not None else ""
     key = walked.subject.capture_key

@@ -184,8 +184,8 @@ class TraceIndex:
 
     def _resolve_trace(self, trace_id: str, rows: list[tuple[Any, ...]]) -> None:
         glimpses = [
-            Glimpse(ordinal, span_id, parent, SpanRole(role), bool(out), bool(msg), bool(failed), session, source, rid)
-            for _, ordinal, span_id, parent, role, out, msg, failed, session, source, rid in rows
+            Glimpse(ordinal, span_id, parent, SpanRole(role), bool(out), bool(msg), bool(failed), *rest)
+            for _, ordinal, span_id, parent, role, out, msg, failed, *rest in rows
         ]
         decisions = decide(glimpses)
         seen: set[str] = set()
@@ -227,7 +227,7 @@ class TraceIndex:
 
 _TRACES = (
     "SELECT trace_id, ordinal, span_id, parent_span_id, role, has_output, has_message, failed, session,"
-    " session_source, response_id FROM spans ORDER BY trace_id, ordinal"
+    " session_source, response_id, start_ns, end_ns FROM spans ORDER BY trace_id, ordinal"
 )
 _ALONE = Resolved(Decision())
 

@@ -191,12 +191,12 @@ def _call(entry: Branch) -> dict[str, Any]:
 
 
 def _parts(content: Any, role: Any, has_calls: bool) -> list[Any]:
-    """Text, or the blocks that its JSON text holds. A JSON empty text beside tool calls says nothing."""
+    """Text, or the blocks that its JSON text holds. A JSON empty text or list beside tool calls says nothing."""
     if content is None:
         return []
     if type(content) is not str:
         return read_parts(content)
-    if has_calls and content == '""':
+    if has_calls and content in ('""', "[]"):
         return []
     blocks = blocks_of(content)
     if blocks is None:

@@ -367,6 +367,8 @@ def _glimpse(node: Node) -> Glimpse:
         seen.session,
         seen.session_source,
         seen.response_id,
+        seen.start_ns,
+        seen.end_ns,
     )
 
 

@@ -54,6 +54,8 @@ def glimpse_span(ordinal: int, span: Span, settings: Settings) -> Glimpse:
         value,
         source,
         identity.usable_id(span.attributes.get("gen_ai.response.id")),
+        span.start_ns,
+        span.end_ns,
     )
 
 

@@ -30,6 +30,8 @@ class Glimpse(msgspec.Struct, frozen=True):
     session: str | None = None
     session_source: str = ""
     response_id: str | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -78,17 +80,26 @@ def _ancestors(span: Glimpse, by_id: dict[str, Glimpse]) -> Iterable[Glimpse]:
 
 
 def _enclosing(span: Glimpse, by_id: dict[str, Glimpse]) -> Glimpse | None:
-    """The nearest call around a call in the same nest: beyond a tool or agent only with the same response id."""
+    """The nearest call around a call in the same nest.
+
+    Beyond a tool or agent, or where the outer one was over before the inner one began, only with the same response
+    id: an instrumentation that never leaves its context makes each call the parent of the next.
+    """
     beyond = False
     for ancestor in _ancestors(span, by_id):
         if ancestor.role is SpanRole.CALL:
-            if not beyond or (span.response_id is not None and ancestor.response_id == span.response_id):
+            same = span.response_id is not None and ancestor.response_id == span.response_id
+            if same or not (beyond or _over(ancestor, span)):
                 return ancestor
         elif ancestor.role in (SpanRole.AGENT, SpanRole.TOOL):
             beyond = True
             if span.response_id is None:
                 return None
     return None
+
+
+def _over(outer: Glimpse, inner: Glimpse) -> bool:
+    return outer.end_ns is not None and inner.start_ns is not None and outer.end_ns < inner.start_ns
 
 
 def _wrappers(calls: list[Glimpse], outer: dict[str, Glimpse | None]) -> set[str]:
