@@ -118,11 +118,11 @@ class Intake:
             )
             rejected, reason = _refused(batch, signal, form)
             kept = [item for item in batch.items if type(item) is _KINDS[signal][0]]
+            entries = look(batch, self._settings)
             counted = {
-                f"received_{'spans' if signal == 'traces' else 'log_records'}_total": float(len(kept)),
+                f"received_{'spans' if signal == 'traces' else 'log_records'}_total": float(len(kept) + entries.unread),
                 "refused_items_total": float(rejected),
             }
-            entries = look(batch, self._settings)
             used = bool(entries.spans or entries.records or entries.unread)
             if not used and not (kept and self._journal.forwarding):
                 return Taken(None, rejected, reason, counted)

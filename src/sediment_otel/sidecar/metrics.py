@@ -15,8 +15,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FAMILIES: dict[str, tuple[str, str]] = {
     "received_requests_total": ("counter", "Export requests accepted, by protocol and signal."),
     "received_bytes_total": ("counter", "Bytes of accepted requests, inflated."),
-    "received_spans_total": ("counter", "Spans accepted."),
-    "received_log_records_total": ("counter", "Log records accepted."),
+    "received_spans_total": ("counter", "Spans in accepted requests, those that cannot be read included."),
+    "received_log_records_total": ("counter", "Log records in accepted requests."),
     "refused_items_total": ("counter", "Spans and log records refused in a partial success."),
     "refused_requests_total": ("counter", "Requests refused whole, by HTTP status."),
     "facts_total": ("counter", "Facts committed to the store."),
