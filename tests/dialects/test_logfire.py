@@ -49,15 +49,6 @@ ANSWERS: dict[str, tuple[Any, list[Any]]] = {
         {"message": {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "t", "arguments": "{}"}}]}},
         [{"type": "tool_call", "id": "c1", "name": "t", "arguments": "{}"}],
     ),
-    "Anthropic's tool call, wrapped and without id": (
-        {
-            "message": {
-                "role": "assistant",
-                "tool_calls": [{"function": {"name": "t", "arguments": '{"input":{"a":1}}'}}],
-            }
-        },
-        [{"type": "tool_call", "id": None, "name": "t", "arguments": {"a": 1}}],
-    ),
 }
 
 
@@ -67,6 +58,31 @@ def test_an_answer_reads_in_every_shape(given: Any, case: str) -> None:
     found = given({**REQUEST, "response_data": response}, name=CHAT)
     assert [m["role"] for m in found.input] == ["system", "user"]
     assert found.output[0]["parts"] == parts
+
+
+@pytest.mark.parametrize(
+    ("scope", "arguments"),
+    [("logfire.anthropic", {"a": 1}), ("logfire.openai", '{"input":{"a":1}}')],
+)
+def test_arguments_of_anthropics_calls_are_wrapped(given: Any, scope: str, arguments: Any) -> None:
+    call = {"id": "c1", "function": {"name": "t", "arguments": '{"input":{"a":1}}'}}
+    response = {"message": {"role": "assistant", "tool_calls": [call]}}
+    found = given({**REQUEST, "response_data": response}, scope=scope, name=CHAT)
+    assert found.output[0]["parts"] == [{"type": "tool_call", "id": "c1", "name": "t", "arguments": arguments}]
+
+
+@pytest.mark.parametrize(
+    ("name", "request_data"),
+    [
+        ("Responses API with x", {"model": "m", "stream": False}),
+        ("streaming response from x", {"model": "m", "stream": True}),
+    ],
+)
+def test_items_of_one_answer_are_one_message_in_version_5(given: Any, name: str, request_data: Any) -> None:
+    items = [{"role": "assistant", "parts": TEXT}, {"role": "assistant", "parts": TEXT}]
+    attributes = {"gen_ai.operation.name": "chat", "request_data": request_data, "gen_ai.output.messages": items}
+    assert given(attributes, name=name).output == [{"role": "assistant", "parts": TEXT + TEXT}]
+    assert len(given({**attributes, "request_data": {"model": "m"}}, name=CHAT).output) == 2
 
 
 def test_the_system_of_anthropic_and_its_usage_are_read(given: Any) -> None:
@@ -99,7 +115,7 @@ EVENTS = [
 
 def test_in_events_the_answer_follows_the_input(given: Any) -> None:
     found = given(
-        {"gen_ai.request.model": "m", "gen_ai.response.model": "m-1", "events": EVENTS}, name="Responses API with x"
+        {"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 3, "events": EVENTS}, name="Responses API with x"
     )
     assert [message["role"] for message in found.input] == ["system", "user", "assistant", "tool"]
     assert found.input[3]["parts"] == [{"type": "tool_call_response", "id": "c1", "response": "18"}]

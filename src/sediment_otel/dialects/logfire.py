@@ -46,14 +46,15 @@ NAMES: dict[str, SpanRole] = {
     "Agent run": SpanRole.AGENT,
     "Function:": SpanRole.TOOL,
 }
-#: What a client's span has once its response came; without any of these it is the start of a stream.
+#: What a client's span has once its response came; without any of these it is the start of a stream. (Its
+#: response model is no sign: Logfire fills it in from the request.)
 _ANSWERED = (
     RESPONSE,
     WHOLE_RESPONSE,
     gen_ai.OUTPUT_MESSAGES,
     "gen_ai.response.id",
-    "gen_ai.response.model",
     "gen_ai.usage.input_tokens",
+    "gen_ai.usage.output_tokens",
 )
 
 
@@ -63,8 +64,7 @@ def detect(span: Span) -> Detection | None:
     if attributes.get(SPAN_TYPE) == "pending_span":
         return Detection(NAME, SpanRole.OTHER, f"{SPAN_TYPE} is pending_span")
     agents = span.scope.name == AGENTS
-    template = attributes.get(TEMPLATE)
-    name = template if type(template) is str else span.name
+    name = _name(span)
     if REQUEST not in attributes and not agents and not (EVENTS in attributes and name.startswith("Responses API")):
         return None
     operation = attributes.get(gen_ai.OPERATION)
@@ -106,7 +106,9 @@ def _read(subject: Subject) -> Content | None:
         content.problem = content.problems["input"] = error.reason
     try:
         response = opened(attributes.get(RESPONSE))[0]
-        answer = [_repaired(message) for message in read_response(response)] or answer
+        answer = read_response(response) or answer
+        if _is_anthropic(subject.span):
+            answer = [_repaired(message) for message in answer]
         if answer:
             content.output = Messages(answer, f"span attribute {RESPONSE}")
     except Unreadable as error:
@@ -123,7 +125,7 @@ def _split(messages: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _repaired(message: Any) -> Any:
-    """Arguments of Anthropic's tool calls are wrapped as `{"input": …}`, and their ids are not written."""
+    """Arguments of Anthropic's tool calls are wrapped as `{"input": …}`."""
     parts = message.get("parts") if type(message) is dict else None
     if type(parts) is not list:
         return message
@@ -131,7 +133,7 @@ def _repaired(message: Any) -> Any:
 
 
 def _unwrapped(part: Any) -> Any:
-    if type(part) is not dict or part.get("type") != "tool_call" or part.get("id") is not None:
+    if type(part) is not dict or part.get("type") != "tool_call":
         return part
     arguments = part.get("arguments")
     if type(arguments) is str and arguments.startswith('{"input":'):
@@ -145,8 +147,10 @@ def _unwrapped(part: Any) -> Any:
 
 
 def _amend(subject: Subject, reading: Reading) -> None:
-    """In an `events` list without a choice, the answer is what follows the input as the model's."""
+    """Items of one answer are one message; in an `events` list the answer is what follows the input as the model's."""
     attributes = subject.span.attributes
+    if _is_responses(subject.span):
+        gen_ai.merge_items(reading)
     source = reading.input.source if reading.input is not None else ""
     if EVENTS not in attributes or source != "span attribute events" or reading.output is not None:
         return
@@ -160,6 +164,24 @@ def _amend(subject: Subject, reading: Reading) -> None:
     reading.input = Messages(merge_assistant(given), where) if given else None
     if answer:
         reading.output = Messages(merge_assistant(answer), where)
+
+
+def _is_responses(span: Span) -> bool:
+    """A call of the Responses API says so in its name; of its request, the log of a stream keeps just `stream`."""
+    if _name(span).startswith("Responses API"):
+        return True
+    request = _object(span.attributes, REQUEST)
+    return "stream" in request and not request.keys() & {"messages", "prompt", "max_tokens"}
+
+
+def _is_anthropic(span: Span) -> bool:
+    return span.scope.name == "logfire.anthropic" or _name(span).startswith("Message with")
+
+
+def _name(span: Span) -> str:
+    """The template of the span's name, which is the name where Logfire's exporter did not fill it in."""
+    template = span.attributes.get(TEMPLATE)
+    return template if type(template) is str else span.name
 
 
 def _has_answer(attributes: Mapping[str, Any]) -> bool:
