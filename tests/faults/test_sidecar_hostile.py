@@ -307,7 +307,9 @@ def test_a_sink_that_comes_back_gets_everything_in_order(tmp_path: Path) -> None
     assert metrics.value("delivery_failures_total") == 3
     assert "secret" not in repr(said) + metrics.text()
     again = Flaky(0)
-    second = Outbox("test://user:secret@host/path?key=secret", lambda url: again, tmp_path / "facts.db", journal, metrics, print)
+    second = Outbox(
+        "test://user:secret@host/path?key=secret", lambda url: again, tmp_path / "facts.db", journal, metrics, print
+    )
     second.start()
     time.sleep(0.3)
     second.stop(5)

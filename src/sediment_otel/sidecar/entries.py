@@ -25,7 +25,7 @@ VERSION = 1
 
 
 class SpanSeen(msgspec.Struct, array_like=True):
-    """One span: what the leaf rule, the joins and a repeated arrival need to know. `digest` only of calls."""
+    """One span: what the leaf rule, the joins and a repeated arrival need to know. `digest` is there for calls."""
 
     index: int
     trace_id: str
@@ -55,6 +55,7 @@ class RecordSeen(msgspec.Struct, array_like=True):
     session: str | None
     response_id: str | None
     time_ns: int | None
+    digest: bytes
 
 
 class Entries(msgspec.Struct, array_like=True):
@@ -133,6 +134,7 @@ def _record(index: int, record: LogRecord, settings: Settings) -> RecordSeen:
         session[0] if session else None,
         usable_id(record.attributes.get("gen_ai.response.id")),
         _storable(record.time_ns if record.time_ns is not None else record.observed_ns),
+        digest(record),
     )
 
 
@@ -141,13 +143,13 @@ def _storable(time: int | None) -> int | None:
     return time if time is not None and time < 2**63 else None
 
 
-def digest(span: Span) -> bytes:
-    """Eight bytes by which the same span, sent again, is known."""
+def digest(item: Span | LogRecord) -> bytes:
+    """Eight bytes by which the same span or record, sent again, is known."""
     try:
-        data = _encoder.encode(span)
+        data = _encoder.encode(item)
     except (UnicodeEncodeError, OverflowError, ValueError, TypeError, RecursionError):
         try:
-            data = pickle.dumps(span)
+            data = pickle.dumps(item)
         except RecursionError:
             return b""
     return hashlib.blake2b(data, digest_size=8).digest()

@@ -10,6 +10,7 @@ For what comes too late the rules are:
 - a span never changes a fact that left. A late span of the same nest is a `wrapper` then, so that one call
   gives one fact, unless it has output and the fact that left has none;
 - the same span, sent again, is a `duplicate`, whatever log records were joined the first time;
+- the same log record in another request was sent again (its reply was lost, say) and counts once;
 - a log record of a call that left as a fact is dropped; one whose call gave no fact for want of content is
   treated as a record without a span.
 """
@@ -90,6 +91,7 @@ class _Request:
     nodes: list[Node]
     records: set[Pending]
     settled: bool = False
+    digests: list[bytes] = field(default_factory=list)
 
 
 class Traces:
@@ -107,6 +109,7 @@ class Traces:
         self._by_span: dict[tuple[str | None, str], list[Pending]] = {}
         self._by_response: dict[str, list[Pending]] = {}
         self._by_session: dict[str, list[Pending]] = {}
+        self._digests: dict[bytes, int] = {}
         self.spans = 0
         self.pending = 0
 
@@ -115,13 +118,17 @@ class Traces:
     def add(self, request: int, entries: Entries, *, settled: bool = False, free: bool = False) -> None:
         """Take the entries of a request. `settled`: an earlier run decided its spans; `free`: and its records."""
         nodes = [Node(request, seen, settled) for seen in entries.spans]
-        records = set() if free else {Pending(request, seen) for seen in entries.records}
-        self._requests[request] = _Request(nodes, records, settled)
+        records = set() if free else {Pending(request, seen) for seen in entries.records if self._is_new(request, seen)}
+        digests = [seen.digest for seen in entries.records if self._digests.get(seen.digest) == request]
+        self._requests[request] = _Request(nodes, records, settled, digests)
         for node in nodes:
             self._add_node(node)
         for record in records:
             self._add_record(record)
         self.spans += len(nodes)
+
+    def _is_new(self, request: int, seen: RecordSeen) -> bool:
+        return not seen.digest or self._digests.setdefault(seen.digest, request) == request
 
     def _add_node(self, node: Node) -> None:
         seen = node.seen
@@ -330,6 +337,8 @@ class Traces:
         if held is None:
             return
         self.release(list(held.records))
+        for digest in held.digests:
+            self._digests.pop(digest, None)
         del self._requests[request]
         self.spans -= len(held.nodes)
         for node in held.nodes:
