@@ -367,6 +367,17 @@ def test_prompts_and_choices_of_completions_are_messages(given: Any) -> None:
     assert found.output == [{"role": "assistant", "parts": [text("upon")]}]
 
 
+def test_prompts_may_be_a_list_under_the_bare_key(given: Any) -> None:
+    found = given({KIND: "LLM", "llm.prompts": ["once"], "output.value": "upon"}, structured=True)
+    assert found.input == [{"role": "user", "parts": [text("once")]}]
+    assert found.output == [{"role": "assistant", "parts": [text("upon")]}]
+
+
+def test_the_text_of_a_python_object_is_no_message(given: Any) -> None:
+    attributes = {KIND: "LLM", "input.value": {"messages": ["ChatMessage(role=<MessageRole.USER: 'user'>)"]}}
+    assert given(attributes).translation().reason is SkipReason.NO_CONTENT
+
+
 def test_without_flattened_messages_the_whole_request_and_response_are_read(given: Any) -> None:
     request = {"model": "m", "system": "be brief", "messages": [{"role": "user", "content": "hello"}]}
     response = {

@@ -22,7 +22,7 @@ from ..formats.exchange import (
 from ..formats.media import from_url
 from ..formats.messages import read_message, read_parts
 from ..formats.parts import read_part
-from ..genai import Content, Detection, Messages, NotJson, Part, Reading, Subject, loads
+from ..genai import Content, Detection, Messages, NotJson, Part, Reading, Subject, loads, plain
 from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
 from . import gen_ai
@@ -280,6 +280,9 @@ def _from_completions(subject: Subject) -> Content | None:
             content.problem = content.problems[direction] = SkipReason.TRUNCATED
             continue
         texts = [item.below(field).value("text") for _, item in items if type(item) is Branch]
+        if not items and prefix in attributes:  # a list of texts under the bare key (LlamaIndex)
+            bare = plain(attributes[prefix])
+            texts = [text for text in bare if type(text) is str] if type(bare) is list else []
         messages = [{"role": role, "parts": read_parts(text)} for text in texts if text is not None]
         if messages:
             setattr(content, direction, Messages(messages, f"numbered attributes {prefix}"))

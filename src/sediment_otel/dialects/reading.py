@@ -41,7 +41,7 @@ def opened(value: Any) -> tuple[Any, int]:
         try:
             value = loads(value)
         except NotJson as error:
-            if stripped[0] in "[{":
+            if stripped[0] in "[{" or (error.cut and stripped[:2] in ('"[', '"{')):
                 raise Unreadable(SkipReason.TRUNCATED if error.cut else SkipReason.MALFORMED) from None
             break
         layers += 1

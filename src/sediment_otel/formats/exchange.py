@@ -52,7 +52,8 @@ def _messages(value: Any) -> list[Any]:
         items = items[0]
     found: list[Any] = []
     for item in items:
-        found.extend(read_message(_langchain(item)))
+        if type(item) is dict:  # some tracers write the text of a Python object here, which is no message
+            found.extend(read_message(_langchain(item)))
     return found
 
 
