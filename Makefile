@@ -10,7 +10,7 @@ EXTRAS := otlp fsspec fast sidecar
 UV := uv==0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types bench wheel lock clean
+.PHONY: help run test lint format types bench docs wheel lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{printf "%-16s%s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ types: $(STAMP) ## mypy --strict on the package
 
 bench: $(STAMP) ## measure translation against its floor
 	$(BIN)/python benchmarks/bench.py
+
+docs: $(STAMP) ## write the pages that are made from tables
+	$(BIN)/python -m sediment_otel.dialects._document docs/dialects.md
 
 wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel

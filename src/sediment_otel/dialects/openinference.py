@@ -433,6 +433,8 @@ DIALECT = Dialect(
         "openinference-instrumentation-anthropic 3.1.0",
         "openinference-instrumentation-langchain 0.1.80",
         "openinference-instrumentation-litellm 0.1.51",
+        "openinference-instrumentation-llama-index 4.6.1",
+        "openinference-instrumentation-google-genai 1.4.14 (source)",
     ),
     not_recoverable=(
         "the finish reason of Responses, and of instrumentations that write none",

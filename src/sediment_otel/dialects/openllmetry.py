@@ -305,7 +305,7 @@ DIALECT = Dialect(
     amend=_amend,
     indexed=(*PROMPTS, *COMPLETIONS),
     seen=(
-        "opentelemetry-instrumentation-openai 0.40.14 and 0.47.5 (numbered attributes)",
+        "opentelemetry-instrumentation-openai 0.40.14, -openai, -anthropic and -langchain 0.47.5 (numbered attributes)",
         "opentelemetry-instrumentation-openai, -anthropic and -openai-agents 0.62.4 (current conventions)",
     ),
     not_recoverable=(
