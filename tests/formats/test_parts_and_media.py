@@ -34,6 +34,11 @@ BLOCKS: dict[str, tuple[Any, Any]] = {
         PNG,
     ),
     "Gemini text": ({"text": "x"}, {"type": "text", "content": "x"}),
+    "Gemini text with every key": (
+        {"function_call": None, "inline_data": None, "text": "x", "thought": None},
+        {"type": "text", "content": "x", "thought": None},
+    ),
+    "Gemini thought": ({"text": "Hm.", "thought": True, "function_call": None}, HM),
     "Gemini call": ({"function_call": {"id": "c1", "name": "t", "args": {"a": 1}}}, CALL),
     "Gemini result": ({"functionResponse": {"id": "c1", "name": "t", "response": "18"}}, RESULT),
     "Gemini image": ({"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}}, PNG),

@@ -30,13 +30,18 @@ def read_part(part: Any) -> list[Any]:
     if type(kind) is str:
         reader = BY_TYPE.get(kind)
     else:
-        reader = next((read for key, read in BY_KEY.items() if key in part), None) if kind is None else None
+        reader = _reader_by_key(part) if kind is None else None
     if reader is None:
         return [part]
     found = reader(part)
     if type(found) is list:
         return found
     return [part if found is None else found]
+
+
+def _reader_by_key(part: Part) -> PartReader | None:
+    """The reader of an untyped part; Gemini's library dumps a part with all its keys, unused ones as null."""
+    return next((read for key, read in BY_KEY.items() if part.get(key) is not None), None)
 
 
 def _text(part: Part) -> Any:
@@ -48,7 +53,7 @@ def _text(part: Part) -> Any:
 
 def _bare_text(part: Part) -> Any:
     """Gemini's and Bedrock's `{"text": …}`; a Gemini thought says so beside the text."""
-    rest = {key: value for key, value in part.items() if key != "text"}
+    rest = {key: value for key, value in part.items() if key != "text" and value is not None}
     if rest.get("thought") is True:
         return _reasoning({**rest, "type": "reasoning", "content": part["text"]})
     return {"type": "text", "content": part["text"], **rest}
