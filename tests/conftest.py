@@ -3,11 +3,15 @@
 
 `ci` (chosen where `CI` is set) is reproducible; `dev` searches anew each time; `long` is for an evening by hand:
 `HYPOTHESIS_PROFILE=long make test`. No profile has a deadline: a shared machine is no measuring instrument.
+
+`tests/strategies.py` (generated messages, spans and log records) can be imported from every test.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
@@ -16,3 +20,5 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.register_profile("dev", deadline=None, print_blob=True, suppress_health_check=_PATIENT)
 settings.register_profile("long", deadline=None, max_examples=20_000, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -63,7 +63,10 @@ def _calls_beside(message: dict[str, Any], parts: list[Any]) -> list[Any]:
     found: list[Any] = []
     if type(calls) is list:
         for call in calls:
-            found.extend(read_part({**call, "type": "function"}) if type(call) is dict else [call])
+            if type(call) is dict:
+                found.extend(read_part({**call, "type": "function"}))
+            elif call is not None:
+                found.append({"type": "tool_calls", "content": call})
     function = message.get("function_call")
     if type(function) is dict and not found:
         found.extend(read_part({**function, "type": "function"}))

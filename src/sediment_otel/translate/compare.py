@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..genai import Reading, plain
 from .credentials import MARKER
 from .parts import finish_reasons
-from .redact import IDENTITY_MARKER, replace_unstorable
+from .redact import IDENTITY_MARKER, REPLACEMENT, replace_unstorable
 from .residual import comparable, typed
 from .restore import CURRENT
 
@@ -55,7 +55,7 @@ def _differ(left: Any, right: Any, at: str) -> Iterator[Difference]:
             where = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
             if key in right:
                 yield from _differ(value, right[key], where)
-            else:
+            elif not _replaced(value, where):
                 yield Difference(where, "missing")
         for key in right:
             if key not in left:
@@ -68,7 +68,7 @@ def _differ(left: Any, right: Any, at: str) -> Iterator[Difference]:
                 yield Difference(f"{at}/{index}", "missing")
         for index in range(len(left), len(right)):
             yield Difference(f"{at}/{index}", "added")
-    elif left != right and not _hidden(right):
+    elif left != right and not _hidden(right) and not _replaced(left, at):
         yield Difference(at, "changed" if _kind(left) == _kind(right) else f"{_kind(left)} became {_kind(right)}")
 
 
@@ -76,6 +76,12 @@ def _hidden(value: Any) -> bool:
     """Whether a value stands where redaction put a marker."""
     text = value[1] if type(value) is tuple else None
     return type(text) is str and (MARKER in text or text == IDENTITY_MARKER)
+
+
+def _replaced(value: Any, at: str) -> bool:
+    """Whether a scalar field was no usable value until a character in it was replaced: the fact holds another one."""
+    text = value[1] if type(value) is tuple else None
+    return at.startswith("/fields/") and type(text) is str and REPLACEMENT in text
 
 
 def _kind(value: Any) -> str:

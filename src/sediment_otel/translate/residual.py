@@ -14,6 +14,7 @@ from ..dialects.reading import Unreadable, opened
 from ..genai import Messages, Reading, Subject, peel
 from .finish import builtins
 from .parts import RESPONSE_KEYS, Aside, genai_input
+from .raw import HELD_KEYS, TOOL_HOLDERS, tool_keys
 
 #: Span attributes that may be left out → the direction whose messages they held.
 DIRECTIONS: dict[str, str] = {
@@ -108,23 +109,31 @@ def same(left: Any, right: Any) -> bool:
 
 def comparable(value: Any) -> Any:
     """Messages or parts with what has two spellings brought to one: a null name or finish reason is none, the
-    text of tool arguments and results is opened, a result stands under `response`.
+    text of tool arguments and results is opened (wherever `raw` opens it), a result stands under `response`.
     """
     if type(value) is list:
         return [comparable(item) for item in value]
     if type(value) is not dict:
         return typed(value)
-    kind = value.get("type")
-    found = {key: typed(item) for key, item in value.items() if item is not None or key not in _NULL_IS_ABSENT}
-    if type(value.get("parts")) is list:
-        found["parts"] = comparable(value["parts"])
-    elif kind == "tool_call" and "arguments" in value:
-        found["arguments"] = typed(peel(value["arguments"])[0])
-    elif kind == "tool_call_response":
+    keys = tool_keys(value)
+    found = {
+        key: _tool_value(key, item, keys)
+        for key, item in value.items()
+        if item is not None or key not in _NULL_IS_ABSENT or ("role" not in value and "type" not in value)
+    }
+    if value.get("type") == "tool_call_response":
         response = next((value[key] for key in RESPONSE_KEYS if value.get(key) is not None), None)
         found = {key: item for key, item in found.items() if key not in RESPONSE_KEYS}
         found["response"] = typed(peel(response)[0])
     return found
+
+
+def _tool_value(key: str, item: Any, keys: tuple[str, ...]) -> Any:
+    if key in keys:
+        return typed(peel(item)[0])
+    if key in TOOL_HOLDERS and type(item) is dict:
+        return {name: _tool_value(name, inner, HELD_KEYS) for name, inner in item.items()}
+    return comparable(item)
 
 
 def typed(value: Any) -> Any:

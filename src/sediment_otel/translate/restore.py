@@ -33,14 +33,15 @@ from ..dialects.gen_ai import (
     details_attributes,
 )
 from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS, SOURCES, detect, read
-from ..facts import FactError, InferenceCall
+from ..facts import FactError, InferenceCall, InferenceMessage
 from ..genai import Content, Detection, Messages, Reading, Subject, plain
 from ..otlp.fields import time_of_iso
 from ..telemetry import Span, SpanEvent
 from ..vocabulary import SpanRole
 from .finish import builtins
 from .identity import SESSION_KEY, USER_KEYS, own_session, own_user, usable_id, whole_number
-from .parts import Aside, fact_input, fact_output, finish_reasons, genai_input
+from .parts import Aside, fact_input, fact_output, fact_parts, finish_reasons, genai_input
+from .redact import REPLACEMENT, replace_unstorable
 from .residual import DIRECTIONS, comparable, rebuild, same
 from .unraw import json_text, left_out, subject_of, unsupported_of
 
@@ -91,6 +92,7 @@ def _restore(call: InferenceCall, subject: Subject | None) -> Span:
         if key.startswith("gen_ai.") and key not in MESSAGE_ATTRIBUTES:
             attributes.setdefault(key, value)
     attributes.update(_fields(call, reading, subject is not None))
+    attributes = {key: value for key, value in attributes.items() if value is not None}
     attributes = _current(attributes, events, span)
     for key, messages in (
         (SYSTEM_INSTRUCTIONS, _system_value(reading)),
@@ -99,11 +101,20 @@ def _restore(call: InferenceCall, subject: Subject | None) -> Span:
     ):
         if messages is not None:
             attributes[key] = json_text(messages)
-    if own_session((attributes,), (), PRODUCT_SESSION_KEYS, []) is None:
+    session = own_session((attributes,), (), PRODUCT_SESSION_KEYS, [])
+    if session is None or _was_unusable(session[0], call.session_id):
         attributes[SESSION_KEY] = call.session_id
-    if call.user_id is not None and own_user((attributes,), (), []) is None:
+    user = own_user((attributes,), (), [])
+    if user is not None and call.user_id is None and _was_unusable(user[0], None):
+        del attributes[user[1]]
+    elif call.user_id is not None and (user is None or _was_unusable(user[0], call.user_id)):
         attributes[USER_KEYS[0]] = call.user_id
     return msgspec.structs.replace(span, attributes=attributes, events=events)
+
+
+def _was_unusable(value: str, kept: str | None) -> bool:
+    """Whether an id is usable only since a character in it was replaced: the fact does not have it."""
+    return REPLACEMENT in value and value != kept
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -118,13 +129,54 @@ def _reread(call: InferenceCall, subject: Subject, from_raw: bool) -> Reading:
     if from_raw:
         subject = _put_back(subject, left_out(call.raw), rebuilt_input, rebuilt_output)
         reading = read(subject, _detection(call))
-    if not same(builtins(fact_input(genai_input(reading), Aside())), builtins(call.input_messages)):
-        reading.system, reading.input = None, _messages(rebuilt_input)
+    if not _bears_out(fact_input(genai_input(reading), Aside()), call.input_messages):
+        _take_input(reading, rebuilt_input)
     reasons = finish_reasons(reading.fields.get("finish_reasons"))
     outputs = reading.output.open() if reading.output is not None else []
-    if not same(builtins(fact_output(outputs, reasons, Aside())), builtins(call.output_messages)):
-        reading.output = _messages(rebuilt_output)
+    if not _bears_out(fact_output(outputs, reasons, Aside()), call.output_messages):
+        reading.output = _messages(_merged(outputs, rebuilt_output))
     return reading
+
+
+def _take_input(reading: Reading, rebuilt: list[Any]) -> None:
+    """The fact's own input. Instructions that stood in front of the input are set apart from it again."""
+    whole = genai_input(reading)
+    in_front = reading.system is not None and len(whole) > (len(reading.input.open()) if reading.input else 0)
+    messages = _merged(whole, rebuilt)
+    first = messages[0] if messages and type(messages[0]) is dict else {}
+    if in_front and first.get("role") == "system" and set(first) == {"role", "parts"} and first["parts"]:
+        reading.system, reading.input = Messages([first], "fact"), _messages(messages[1:])
+        return
+    reading.input = _messages(messages)
+    if len(genai_input(reading)) != len(messages):
+        reading.system = None
+
+
+def _merged(read_again: list[Any], rebuilt: list[Any]) -> list[Any]:
+    """The fact's messages, with what `raw` still knows of those parts that it bears out."""
+    if len(read_again) != len(rebuilt):
+        return rebuilt
+    return [_merged_message(left, right) for left, right in zip(read_again, rebuilt, strict=True)]
+
+
+def _merged_message(left: Any, right: Any) -> Any:
+    if type(left) is not dict or type(right) is not dict:
+        return right
+    lefts, rights = left.get("parts"), right.get("parts")
+    if type(lefts) is not list or type(rights) is not list or len(lefts) != len(rights):
+        return right
+    pairs = zip(lefts, rights, strict=True)
+    return {**left, "parts": [one if _same_part(one, other) else other for one, other in pairs]}
+
+
+def _same_part(one: Any, other: Any) -> bool:
+    found, wanted = (fact_parts([part], "", Aside()) for part in (one, other))
+    return same(replace_unstorable(builtins(found))[0], builtins(wanted))
+
+
+def _bears_out(read_again: list[InferenceMessage], messages: list[InferenceMessage]) -> bool:
+    """Whether what `raw` reads as gives the fact's messages. Text in it may hold escapes of replaced characters."""
+    return same(replace_unstorable(builtins(read_again))[0], builtins(messages))
 
 
 def _detection(call: InferenceCall) -> Detection:
@@ -240,6 +292,8 @@ def _fields(call: InferenceCall, reading: Reading, from_raw: bool) -> dict[str, 
     ):
         if kept is not None and own != kept:
             found[CURRENT[name]] = kept
+        elif kept is None and type(own) is str and REPLACEMENT in own:
+            found.update(dict.fromkeys(GEN_AI.fields[name]))
     if not from_raw and any(message.finish_reason for message in call.output_messages):
         found[CURRENT["finish_reasons"]] = [message.finish_reason or "" for message in call.output_messages]
     return found

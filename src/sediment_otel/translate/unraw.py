@@ -10,11 +10,14 @@ out. Nothing is raised but `RecursionError`, for nesting deeper than Python can 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..genai import Subject, base64_text
+import msgspec
+
+from ..genai import Subject
 from ..otlp.fields import KINDS, MAX_TIME, STATUSES
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from .raw import restored
@@ -78,12 +81,27 @@ def left_out(raw: Mapping[str, Any]) -> frozenset[str]:
 
 
 def json_text(value: Any) -> str:
-    """Compact JSON text; NaN and the infinities as Python and JavaScript's dumps spell them, bytes as base64."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_otherwise)
+    """Compact JSON text. The infinities are written as numbers that are too large, which every reader takes for
+    them; NaN has no such spelling and stands as Python and JavaScript's dumps write it. Bytes are base64 text.
+    """
+    spelt = _spelt(value)
+    try:
+        return msgspec.json.encode(spelt).decode()
+    except UnicodeEncodeError:  # a lone surrogate, which no fact holds that was decoded
+        return json.dumps(value, separators=(",", ":"), default=str)
 
 
-def _otherwise(value: Any) -> Any:
-    return base64_text(bytes(value)) if isinstance(value, (bytes, bytearray)) else str(value)
+def _spelt(value: Any) -> Any:
+    if type(value) is float and not math.isfinite(value):
+        return _SPELT[str(value)]
+    if type(value) is list:
+        return [_spelt(item) for item in value]
+    if type(value) is dict:
+        return {key: _spelt(item) for key, item in value.items()}
+    return value
+
+
+_SPELT = {"nan": msgspec.Raw(b"NaN"), "inf": msgspec.Raw(b"1e999"), "-inf": msgspec.Raw(b"-1e999")}
 
 
 # -- encoding: which places were text --------------------------------------------------------------------------
