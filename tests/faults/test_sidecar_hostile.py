@@ -23,6 +23,12 @@ from sediment_otel.sinks.base import Delivery, Receipt, SinkBase, SinkError
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
 
+def head(size: int) -> bytes:
+    """The head of a request with a body of that size."""
+    fields = f"Host: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: {size}"
+    return f"POST /v1/traces HTTP/1.1\r\n{fields}\r\n\r\n".encode()
+
+
 def harmed(data: bytes, chance: random.Random) -> bytes:
     """The data with a few bytes changed, cut out, doubled or put in."""
     changed = bytearray(data)
@@ -73,22 +79,22 @@ def test_fuzzed_bodies_are_answered_and_every_accepted_span_has_its_outcome(
 
 def test_half_sent_bodies_and_slow_clients_hold_up_nobody(tmp_path: Path) -> None:
     body = encode_protobuf_traces([call(5, 1)])
-    head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: {len(body)}\r\n\r\n"
+    whole = head(len(body)) + body
     with Sidecar(tmp_path / "data", "--read-timeout", "20") as sidecar:
         host, _, port = sidecar.addresses["http"].rpartition(":")
         silent = [socket.create_connection((host, int(port))) for _ in range(50)]
         for number, sock in enumerate(silent):
-            sock.sendall((head.encode() + body)[: 1 + number * 7 % (len(head) + len(body) - 1)])
+            sock.sendall(whole[: 1 + number * 7 % (len(whole) - 1)])
         sidecar.send([call(1, 1)])
         sidecar.settled()
         assert len(sidecar.facts()) == 1
         for sock in silent[:25]:
             sock.close()
         slow = silent[-1]
-        sent = 1 + (len(silent) - 1) * 7 % (len(head) + len(body) - 1)
+        sent = 1 + (len(silent) - 1) * 7 % (len(whole) - 1)
         slow.settimeout(30)
-        for at in range(sent, len(head) + len(body), 97):
-            slow.sendall((head.encode() + body)[at : at + 97])
+        for at in range(sent, len(whole), 97):
+            slow.sendall(whole[at : at + 97])
         assert slow.recv(100).startswith(b"HTTP/1.1 200")
         for sock in silent[25:]:
             sock.close()
@@ -107,8 +113,7 @@ def test_a_thousand_connections_are_served(tmp_path: Path) -> None:
         socks = [stack.enter_context(socket.create_connection((host, int(port)), timeout=60)) for _ in range(1000)]
         for number, sock in enumerate(socks):
             body = encode_protobuf_traces([call(number + 1, 1)])
-            head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: {len(body)}\r\n\r\n"
-            sock.sendall(head.encode() + body)
+            sock.sendall(head(len(body)) + body)
         for sock in socks:
             assert sock.recv(200).startswith(b"HTTP/1.1 200")
         sidecar.settled()
@@ -119,9 +124,7 @@ def test_a_memory_budget_refuses_with_a_delay_and_recovers(tmp_path: Path) -> No
     with Sidecar(tmp_path / "data", "--memory-budget", "200000", "--read-timeout", "30") as sidecar:
         host, _, port = sidecar.addresses["http"].rpartition(":")
         hog = socket.create_connection((host, int(port)))
-        hog.sendall(
-            f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 190000\r\n\r\n".encode()
-        )
+        hog.sendall(head(190_000))
         hog.sendall(b"\0" * 180_000)
         wait_for(lambda: sidecar.metric("memory_in_flight_bytes") == 180_000)
         big = encode_protobuf_traces([call(1, 1, given="x" * 50_000)])

@@ -217,6 +217,17 @@ def test_log_records_stand_in_time_order_whatever_their_arrival(bench: Bench) ->
     assert [record["attributes"]["mark"] for record in fact["raw"]["log_records"]] == [1, 2, 3]
 
 
+def test_a_log_record_that_is_sent_again_counts_once(bench: Bench) -> None:
+    bench.arrive(details(1, 1), details(1, 1, mark=2))
+    bench.restart()
+    bench.arrive(details(1, 1), details(1, 1, mark=2))
+    bench.arrive(call(given=None, answer=None))
+    bench.run(WINDOW * 4)
+    (fact,) = bench.facts()
+    assert len(fact["raw"]["log_records"]) == 2
+    assert bench.bodies() == 0
+
+
 def test_a_record_without_a_span_id_finds_its_call_by_the_response_id(bench: Bench) -> None:
     bench.arrive(details(None, None, **{"gen_ai.response.id": "r-1"}))
     bench.arrive(call(given=None, answer=None, **{"gen_ai.response.id": "r-1"}))
@@ -377,6 +388,7 @@ def test_entries_are_forgotten_in_the_end(bench: Bench) -> None:
         "_calls_by_session",
         "_calls_by_response",
         "_by_span",
+        "_digests",
         "_by_session",
     ):
         assert getattr(traces, table) == {}, table

@@ -304,15 +304,15 @@ class Traces:
         held = self._requests.get(request)
         return held.records if held is not None else ()
 
-    def lends(self, request: int) -> bool:
-        """Whether a request holds spans that a call which is not settled yet may need."""
+    def lends(self, request: int, *, may_come: bool = True) -> bool:
+        """Whether a request holds spans that a call needs which is not settled yet (or, with `may_come`, may come)."""
         held = self._requests.get(request)
         if held is None:
             return False
         for node in held.nodes:
             if node.seen.lends and node.seen.parent_span_id is not None:
                 parent = self._first.get((node.seen.trace_id, node.seen.parent_span_id))
-                if parent is None or (parent.is_call and not parent.settled):
+                if (parent is None and may_come) or (parent is not None and parent.is_call and not parent.settled):
                     return True
         return False
 

@@ -328,7 +328,9 @@ class Translator:
             self._store_rows(rows, (), done)
             touched |= self._traces.release(chosen)
         for number in {*over, *touched}:
-            if number in self._held and not self._traces.waits_for_records(number):
+            if number not in self._held or self._traces.waits_for_records(number):
+                continue
+            if not self._traces.lends(number, may_come=False):
                 self._free(number, now, done)
         if done.free or done.counts:
             self._report(done)
