@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .index import IndexReader, TraceIndex
-from .pipeline import Entries, glance, second_pass, translate_log_call
+from .pipeline import Entries, glance, glance_light, second_pass, translate_log_call
 from .report import Account, Row, item, row_of, settle, span_outcome, totals
 from .settings import Settings
 from .sinks.base import Receipt, Sink
@@ -113,8 +113,15 @@ def batches_of(stretch: Stretch) -> Iterator[Batch]:
 def first_look(stretch: Stretch, settings: Settings, take: Callable[[Entries], None]) -> Seen:
     """The first pass over one stretch; `take` gets the entries now and then."""
     entries, seen = Entries(), Seen()
-    for batch in batches_of(stretch):
+    for document in stretch.source.documents(stretch.start, stretch.end):
         seen.documents += 1
+        if document.form == "json" and not document.problem and glance_light(document.data, settings, entries):
+            seen.recognised = True
+            if len(entries.spans) >= ENTRY_ROWS:
+                take(entries)
+                entries.clear()
+            continue
+        batch = decode_document(document)
         seen.recognised = seen.recognised or batch.recognised
         glance(batch, settings, entries)
         for rejected in batch.items:

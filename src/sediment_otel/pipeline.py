@@ -16,11 +16,13 @@ from .dialects.base import LogCall
 from .dialects.registry import lends_ids, wanted
 from .genai import Detection, Subject
 from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry
+from .otlp.light import read_light
 from .settings import Settings
 from .telemetry import Batch, LogRecord, Rejected, Span
 from .translate.call import Context, Translation, translate_subject
-from .translate.glimpse import glimpse_span, record_bits, session_of
+from .translate.glimpse import glimpse_light, glimpse_span, record_bits, session_of
 from .translate.identity import usable_id
+from .translate.select import Glimpse
 from .vocabulary import Outcome, SkipReason, SpanRole
 
 
@@ -57,13 +59,32 @@ def glance(batch: Batch, settings: Settings, into: Entries) -> None:
             into.span_count += 1
 
 
+def glance_light(data: bytes, settings: Settings, into: Entries) -> bool:
+    """The first pass over a document of plain OTLP JSON traces; False where it has to be decoded in full."""
+    spans = read_light(data)
+    if spans is None:
+        return False
+    entries: list[SpanEntry] = []
+    for span in spans:
+        seen = glimpse_light(into.span_count + len(entries), span, settings)
+        if seen is None:
+            return False
+        entries.append(_entry(seen, span.trace_id, span.start_ns, span.end_ns))
+    into.spans += entries
+    into.span_count += len(entries)
+    return True
+
+
 def _span_entry(ordinal: int, span: Span, settings: Settings) -> SpanEntry:
-    seen = glimpse_span(ordinal, span, settings)
+    return _entry(glimpse_span(ordinal, span, settings), span.trace_id, span.start_ns, span.end_ns)
+
+
+def _entry(seen: Glimpse, trace_id: str, start_ns: int | None, end_ns: int | None) -> SpanEntry:
     return SpanEntry(
-        ordinal,
-        span.trace_id,
-        span.span_id,
-        span.parent_span_id,
+        seen.ordinal,
+        trace_id,
+        seen.span_id,
+        seen.parent_span_id,
         seen.role.value,
         seen.has_output,
         seen.has_message,
@@ -71,8 +92,8 @@ def _span_entry(ordinal: int, span: Span, settings: Settings) -> SpanEntry:
         seen.session,
         seen.session_source,
         seen.response_id,
-        span.start_ns,
-        span.end_ns,
+        start_ns,
+        end_ns,
     )
 
 
@@ -123,9 +144,7 @@ _UNREADABLE = Detection("none", SpanRole.OTHER, "the span cannot be read")
 def unreadable(rejected: Rejected) -> Translation:
     """A span that could not be decoded: malformed, with what was readable of its ids."""
     span = Span(trace_id=rejected.trace_id or "", span_id=rejected.span_id or "", name=rejected.name)
-    return Translation(
-        Outcome.SKIPPED, span, _UNREADABLE, SkipReason.MALFORMED, f"{rejected.place}: {rejected.reason}"
-    )
+    return Translation(Outcome.SKIPPED, span, _UNREADABLE, SkipReason.MALFORMED, f"{rejected.place}: {rejected.reason}")
 
 
 def translate_log_call(dialect: str, call: LogCall, settings: Settings) -> Translation:

@@ -8,7 +8,7 @@ the order of the table.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 from ..genai import Detection, Reading, Subject
@@ -81,14 +81,13 @@ def detect(span: Span) -> Detection:
     """Which dialect speaks on the span and what the span is; `none` and OTHER where no dialect knows it."""
     attributes = span.attributes
     operation = attributes.get(gen_ai.OPERATION)
-    if (
-        type(operation) is str
-        and _SIGN_KEYS.isdisjoint(attributes)
-        and span.name not in _SIGN_NAMES
-        and operation not in _SIGN_OPERATIONS
-        and attributes.get("gen_ai.provider.name") not in _SIGN_PROVIDERS
-        and attributes.get("gen_ai.system") not in _SIGN_PROVIDERS
-        and _is_common(span.scope.name, span.resource.attributes.get("service.name"))
+    if type(operation) is str and shows_no_sign(
+        attributes,
+        operation,
+        (attributes.get("gen_ai.provider.name"), attributes.get("gen_ai.system")),
+        span.name,
+        span.scope.name,
+        span.resource.attributes.get("service.name"),
     ):
         return gen_ai.by_operation(operation)
     for test in _SPECIFIC:
@@ -110,9 +109,18 @@ _SIGN_SCOPES = tuple(_signs("scopes"))
 _SIGN_SERVICES = _signs("services")
 
 
-def _is_common(scope: str, service: Any) -> bool:
-    """Whether neither scope nor service is a sign of a dialect."""
-    return not scope.startswith(_SIGN_SCOPES) and not (type(service) is str and service in _SIGN_SERVICES)
+def shows_no_sign(
+    keys: Iterable[str], operation: str, providers: Iterable[Any], name: str, scope: str, service: Any
+) -> bool:
+    """Whether a span that names an operation shows no sign of any dialect but the current conventions."""
+    return (
+        _SIGN_KEYS.isdisjoint(keys)
+        and name not in _SIGN_NAMES
+        and operation not in _SIGN_OPERATIONS
+        and not scope.startswith(_SIGN_SCOPES)
+        and not (type(service) is str and service in _SIGN_SERVICES)
+        and not any(provider in _SIGN_PROVIDERS for provider in providers)
+    )
 
 
 def wanted(record: LogRecord) -> bool:

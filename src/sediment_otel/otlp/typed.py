@@ -89,9 +89,9 @@ def read_typed(data: bytes | str, strict: bool = False) -> list[Span] | None:
         request = _decode(data)
         spans: list[Span] = []
         for group in request.resourceSpans:
-            resource = _resource(bytes(group.resource), group.schemaUrl, strict)
+            resource = resource_of(bytes(group.resource), group.schemaUrl, strict)
             for scoped in group.scopeSpans:
-                scope = _scope(bytes(scoped.scope), scoped.schemaUrl, strict)
+                scope = scope_of(bytes(scoped.scope), scoped.schemaUrl, strict)
                 spans.extend([_span(span, resource, scope, strict) for span in scoped.spans])
         return spans
     except (msgspec.MsgspecError, ValueError, Unreadable, RecursionError):
@@ -99,12 +99,14 @@ def read_typed(data: bytes | str, strict: bool = False) -> list[Span] | None:
 
 
 @lru_cache(maxsize=64)
-def _resource(text: bytes, schema_url: str | None, strict: bool) -> Resource:
+def resource_of(text: bytes, schema_url: str | None, strict: bool) -> Resource:
+    """The resource that the JSON text of one is. Equal texts give one object. Raises `Unreadable`."""
     return read_resource(_object(text), {"schemaUrl": schema_url}, strict)
 
 
 @lru_cache(maxsize=256)
-def _scope(text: bytes, schema_url: str | None, strict: bool) -> Scope:
+def scope_of(text: bytes, schema_url: str | None, strict: bool) -> Scope:
+    """The scope that the JSON text of one is. Equal texts give one object. Raises `Unreadable`."""
     return read_scope(_object(text), {"schemaUrl": schema_url}, strict)
 
 
@@ -124,7 +126,7 @@ _LARGEST_SHARED = 64 * 1024
 
 def _span(span: _Span, resource: Resource, scope: Scope, strict: bool) -> Span:
     trace_id, span_id = span.traceId, span.spanId
-    if len(trace_id) != 32 or len(span_id) != 16 or not _is_hex(trace_id) or not _is_hex(span_id):
+    if len(trace_id) != 32 or len(span_id) != 16 or not is_hex(trace_id) or not is_hex(span_id):
         raise Unreadable("not as OTLP/JSON writes it")
     parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True) if span.parentSpanId is not None else ""
     kind = span.kind
@@ -169,7 +171,7 @@ def _span(span: _Span, resource: Resource, scope: Scope, strict: bool) -> Span:
 _NONE = (None, None, None)
 
 
-def _is_hex(text: str) -> bool:
+def is_hex(text: str) -> bool:
     """Hex digits that are not all zero (an id of zeros is no id)."""
     try:
         return any(bytes.fromhex(text)) and text.isalnum()

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dialects import gen_ai
-from ..dialects.registry import BY_NAME, PRODUCT_SESSION_KEYS, detect, read
+from ..dialects.registry import BY_NAME, PRODUCT_SESSION_KEYS, detect, read, shows_no_sign
 from ..genai import Detection, Subject
+from ..otlp.light import LightSpan
 from ..settings import Settings
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
@@ -57,6 +58,47 @@ def glimpse_span(ordinal: int, span: Span, settings: Settings) -> Glimpse:
         span.start_ns,
         span.end_ns,
     )
+
+
+#: The JSON of an AnyValue of this size holds more than an empty list of messages.
+_MORE_THAN_EMPTY = 48
+
+
+def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse | None:
+    """What `glimpse_span` says, from values that were not read; None where they have to be."""
+    operation = span.text(gen_ai.OPERATION)
+    providers = (span.text("gen_ai.provider.name"), span.text("gen_ai.system"))
+    service = span.resource.attributes.get("service.name")
+    if operation is None or not shows_no_sign(span.values, operation, providers, span.name, span.scope.name, service):
+        return None
+    role = gen_ai.by_operation(operation).role
+    named = [key for key in (*settings.session_attributes, *_SESSION_KEYS) if key in span.values]
+    if not _METADATA_KEYS.isdisjoint(span.values):
+        return None
+    session = session_of({key: span.text(key) or 0 for key in named}, settings, gen_ai.NAME) if named else None
+    value, source = session if session is not None else (None, "")
+    if role is not SpanRole.CALL:
+        return Glimpse(ordinal, span.span_id, span.parent_span_id, role, session=value, session_source=source)
+    if span.size(gen_ai.OUTPUT_MESSAGES) < _MORE_THAN_EMPTY:
+        return None
+    return Glimpse(
+        ordinal,
+        span.span_id,
+        span.parent_span_id,
+        SpanRole.CALL,
+        True,
+        True,
+        span.failed or ("error.type" in span.values and span.text("error.type") != ""),
+        value,
+        source,
+        identity.usable_id(span.text("gen_ai.response.id")),
+        span.start_ns,
+        span.end_ns,
+    )
+
+
+_METADATA_KEYS = frozenset(identity.METADATA_KEYS)
+_SESSION_KEYS = (identity.SESSION_KEY, *PRODUCT_SESSION_KEYS, *identity.SESSION_KEYS_BEHIND)
 
 
 def bits(subject: Subject, detection: Detection) -> tuple[bool, bool]:

@@ -133,7 +133,6 @@ def own_session(
     holders: Sequence[Mapping[str, Any]], configured: Iterable[str], product: Iterable[str], invalid: list[str]
 ) -> tuple[str, str] | None:
     """The session that attributes name, with the key it stood under. Unusable values' keys go to `invalid`."""
-    holders = list(holders)
     for key in (*configured, SESSION_KEY, *product, *SESSION_KEYS_BEHIND):
         for attributes in holders:
             value = attributes.get(key)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A first look at OTLP JSON: ids, times, status and attribute keys, with values left unread.
+
+Skipping over a string costs far less than taking it in. `read_light` is all or nothing, as `typed.read_typed`
+is: None where the document is not plain OTLP JSON of traces, and the full decoder must look at it. Both
+accept the same documents.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..telemetry import Resource, Scope
+from .fields import SPAN_ID_BYTES, Unreadable, read_id, read_time
+from .json_form import read_status
+from .typed import is_hex, resource_of, scope_of
+
+
+class _Pair(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: str
+    value: msgspec.Raw
+
+
+class _Span(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    traceId: str
+    spanId: str
+    name: str = ""
+    parentSpanId: str | None = None
+    kind: int = 0
+    startTimeUnixNano: str | int | None = None
+    endTimeUnixNano: str | int | None = None
+    attributes: list[_Pair] = []
+    events: Any = None
+    status: Any = None
+    droppedAttributesCount: Any = None
+    droppedEventsCount: Any = None
+    droppedLinksCount: Any = None
+    traceState: str | None = None
+    flags: Any = None
+    links: Any = None
+
+
+class _ScopeSpans(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    scope: msgspec.Raw = msgspec.Raw()
+    spans: list[_Span] = []
+    schemaUrl: str | None = None
+
+
+class _ResourceSpans(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    resource: msgspec.Raw = msgspec.Raw()
+    scopeSpans: list[_ScopeSpans] = []
+    schemaUrl: str | None = None
+
+
+class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    resourceSpans: list[_ResourceSpans]
+
+
+class LightSpan(msgspec.Struct, gc=False):
+    """A span with its attribute values as the JSON of an AnyValue, unread."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    name: str
+    start_ns: int | None
+    end_ns: int | None
+    failed: bool
+    has_events: bool
+    values: dict[str, msgspec.Raw]
+    resource: Resource
+    scope: Scope
+
+    def text(self, key: str) -> str | None:
+        """The text under a key; None where there is none, or the value is no text."""
+        raw = self.values.get(key)
+        if raw is None:
+            return None
+        try:
+            return _text(raw).stringValue
+        except msgspec.MsgspecError:
+            return None
+
+    def size(self, key: str) -> int:
+        """How many bytes of JSON the value under a key has; 0 where there is none."""
+        raw = self.values.get(key)
+        return 0 if raw is None else len(memoryview(raw))
+
+
+class _Text(msgspec.Struct, gc=False):
+    stringValue: str | None = None
+
+
+_text = msgspec.json.Decoder(_Text).decode
+_decode = msgspec.json.Decoder(_Request).decode
+
+
+def read_light(data: bytes) -> list[LightSpan] | None:
+    """The spans of an OTLP JSON document at a glance, or None if the full decoder must look at it."""
+    try:
+        data.decode()
+        found: list[LightSpan] = []
+        for group in _decode(data).resourceSpans:
+            resource = resource_of(bytes(group.resource), group.schemaUrl, False)
+            for scoped in group.scopeSpans:
+                scope = scope_of(bytes(scoped.scope), scoped.schemaUrl, False)
+                found += [_light(span, resource, scope) for span in scoped.spans]
+        return found
+    except (msgspec.MsgspecError, ValueError, Unreadable, RecursionError):
+        return None
+
+
+def _light(span: _Span, resource: Resource, scope: Scope) -> LightSpan:
+    trace_id, span_id = span.traceId, span.spanId
+    parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True) if span.parentSpanId else ""
+    if len(trace_id) != 32 or len(span_id) != 16 or parent is None or not is_hex(trace_id) or not is_hex(span_id):
+        raise Unreadable("not as OTLP/JSON writes it")
+    return LightSpan(
+        trace_id.lower(),
+        span_id.lower(),
+        parent or None,
+        span.name,
+        read_time(span.startTimeUnixNano, True),
+        read_time(span.endTimeUnixNano, True),
+        bool(span.status) and read_status(span.status, True)[0] == "error",
+        bool(span.events),
+        {pair.key: pair.value for pair in span.attributes},
+        resource,
+        scope,
+    )
