@@ -104,9 +104,9 @@ def gap(indices: list[int], dropped: int, first: int = 0) -> bool:
     return dropped > 0 and indices[0] > first
 
 
-def has_indexed(attributes: Mapping[str, Any], prefixes: tuple[str, ...], fields: tuple[str, ...]) -> bool:
-    """Whether the first item of a list is there under any of these names: a few look-ups, no search."""
-    return any(f"{prefix}.{index}.{field}" in attributes for prefix in prefixes for index in "01" for field in fields)
+def first_keys(prefixes: tuple[str, ...], fields: tuple[str, ...]) -> frozenset[str]:
+    """Keys by which the first or the second item of a list shows; `isdisjoint` tells a span without any at once."""
+    return frozenset(f"{prefix}.{index}.{field}" for prefix in prefixes for index in "01" for field in fields)
 
 
 class MessageKeys:
@@ -158,8 +158,8 @@ __all__ = [
     "before",
     "branch",
     "branches",
+    "first_keys",
     "gap",
-    "has_indexed",
     "index_of",
     "index_under",
     "leading",

@@ -27,7 +27,7 @@ from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
 from . import gen_ai
 from .base import Dialect, Signs, Source
-from .indexed import Branch, branch, branches, gap, has_indexed, numbered
+from .indexed import Branch, branch, branches, first_keys, gap, numbered
 
 NAME = "openinference"
 
@@ -44,6 +44,8 @@ PARAMETERS = "llm.invocation_parameters"
 #: `openinference.span.kind` → what the span is. CHAIN, EMBEDDING, RETRIEVER and all others are no model calls.
 KINDS: dict[str, SpanRole] = {"LLM": SpanRole.CALL, "AGENT": SpanRole.AGENT, "TOOL": SpanRole.TOOL}
 _MESSAGE_FIELDS = ("message.role", "message.content")
+_ANSWERED = first_keys((OUTPUT_MESSAGES,), _MESSAGE_FIELDS)
+_SPOKEN = first_keys((INPUT_MESSAGES, OUTPUT_MESSAGES), _MESSAGE_FIELDS)
 
 
 def detect(span: Span) -> Detection | None:
@@ -51,7 +53,7 @@ def detect(span: Span) -> Detection | None:
     attributes = span.attributes
     kind = attributes.get(KIND)
     if kind is None:
-        if gen_ai.OPERATION not in attributes and has_indexed(attributes, (OUTPUT_MESSAGES,), _MESSAGE_FIELDS):
+        if gen_ai.OPERATION not in attributes and not _ANSWERED.isdisjoint(attributes):
             return Detection(NAME, SpanRole.CALL, f"{OUTPUT_MESSAGES} without {KIND}")
         return None
     operation = attributes.get(gen_ai.OPERATION)
@@ -68,7 +70,7 @@ def detect(span: Span) -> Detection | None:
 
 def _from_messages(subject: Subject) -> Content | None:
     attributes = subject.span.attributes
-    if KIND not in attributes and not has_indexed(attributes, (INPUT_MESSAGES, OUTPUT_MESSAGES), _MESSAGE_FIELDS):
+    if KIND not in attributes and _SPOKEN.isdisjoint(attributes):
         return None
     content = Content()
     dropped = subject.span.dropped_attributes

@@ -11,7 +11,6 @@ the Agents SDK, and the blocks of Bedrock's answer each stand as a completion of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from ..formats.messages import merge_assistant, read_message, read_parts
@@ -21,7 +20,7 @@ from ..telemetry import Span
 from ..vocabulary import SkipReason, SpanRole
 from . import gen_ai
 from .base import Dialect, Signs, Source
-from .indexed import Branch, branch, branches, gap, has_indexed, numbered
+from .indexed import Branch, branch, branches, first_keys, gap, numbered
 from .reading import Unreadable
 
 NAME = "openllmetry"
@@ -47,7 +46,7 @@ SPAN_KINDS: dict[str, SpanRole] = {
 }
 #: Attributes that only OpenLLMetry writes beside the current conventions.
 MARKS = ("gen_ai.is_streaming", "gen_ai.openai.api_base", "traceloop.workflow.name", "traceloop.entity.path")
-_FIRST_FIELDS = ("role", "content", "user", "finish_reason", "tool_calls.0.name")
+_SPOKEN = first_keys((*PROMPTS, *COMPLETIONS), ("role", "content", "user", "finish_reason", "tool_calls.0.name"))
 
 
 def detect(span: Span) -> Detection | None:
@@ -56,16 +55,19 @@ def detect(span: Span) -> Detection | None:
     operation = attributes.get(gen_ai.OPERATION)
     kind = attributes.get(REQUEST_TYPE)
     if type(operation) is str and operation in gen_ai.OPERATIONS:
-        if kind is None and not any(mark in attributes for mark in MARKS):
-            return None
-        return Detection(NAME, gen_ai.OPERATIONS[operation], f"{gen_ai.OPERATION} is {operation}")
+        if kind is not None:
+            return Detection(NAME, gen_ai.OPERATIONS[operation], f"{gen_ai.OPERATION} is {operation}")
+        for mark in MARKS:
+            if mark in attributes:
+                return Detection(NAME, gen_ai.OPERATIONS[operation], f"{gen_ai.OPERATION} is {operation}")
+        return None
     if type(kind) is str and kind in REQUEST_TYPES:
         return Detection(NAME, REQUEST_TYPES[kind], f"{REQUEST_TYPE} is {kind}")
     if operation is not None:
         return None
     if type(kind) is str and kind != "unknown":
         return Detection(NAME, SpanRole.OTHER, f"{REQUEST_TYPE} is another type")
-    if _flattened(attributes):
+    if not _SPOKEN.isdisjoint(attributes):
         return Detection(NAME, SpanRole.CALL, "numbered prompts or completions")
     span_kind = attributes.get(SPAN_KIND)
     if type(span_kind) is str:
@@ -76,16 +78,12 @@ def detect(span: Span) -> Detection | None:
     return None
 
 
-def _flattened(attributes: Mapping[str, Any]) -> bool:
-    return has_indexed(attributes, COMPLETIONS, _FIRST_FIELDS) or has_indexed(attributes, PROMPTS, _FIRST_FIELDS)
-
-
 # -- numbered messages -------------------------------------------------------------------------------------
 
 
 def _from_numbered(subject: Subject) -> Content | None:
     attributes = subject.span.attributes
-    if REQUEST_TYPE not in attributes and not _flattened(attributes):
+    if REQUEST_TYPE not in attributes and _SPOKEN.isdisjoint(attributes):
         return None
     content = Content()
     dropped = subject.span.dropped_attributes
