@@ -228,6 +228,20 @@ def test_a_log_record_that_is_sent_again_counts_once(bench: Bench) -> None:
     assert bench.bodies() == 0
 
 
+@pytest.mark.parametrize("first", [WINDOW, WINDOW * 4])
+def test_a_log_record_that_is_sent_again_waits_anew_for_its_span(bench: Bench, first: float) -> None:
+    bench.arrive(details(1, 1))
+    bench.run(first)
+    bench.arrive(details(1, 1))
+    bench.run(WINDOW * 1.7)
+    bench.arrive(call(given=None, answer=None))
+    bench.run(WINDOW * 4)
+    (fact,) = bench.facts()
+    assert len(fact["raw"]["log_records"]) == 1
+    assert bench.skips() == {}
+    assert bench.bodies() == 0
+
+
 def test_a_record_without_a_span_id_finds_its_call_by_the_response_id(bench: Bench) -> None:
     bench.arrive(details(None, None, **{"gen_ai.response.id": "r-1"}))
     bench.arrive(call(given=None, answer=None, **{"gen_ai.response.id": "r-1"}))

@@ -109,7 +109,7 @@ class Traces:
         self._by_span: dict[tuple[str | None, str], list[Pending]] = {}
         self._by_response: dict[str, list[Pending]] = {}
         self._by_session: dict[str, list[Pending]] = {}
-        self._digests: dict[bytes, int] = {}
+        self._digests: dict[bytes, list[Pending]] = {}
         self.spans = 0
         self.pending = 0
 
@@ -118,17 +118,34 @@ class Traces:
     def add(self, request: int, entries: Entries, *, settled: bool = False, free: bool = False) -> None:
         """Take the entries of a request. `settled`: an earlier run decided its spans; `free`: and its records."""
         nodes = [Node(request, seen, settled) for seen in entries.spans]
-        records = set() if free else {Pending(request, seen) for seen in entries.records if self._is_new(request, seen)}
-        digests = [seen.digest for seen in entries.records if self._digests.get(seen.digest) == request]
-        self._requests[request] = _Request(nodes, records, settled, digests)
+        records = set() if free else self._new_records(request, entries.records)
+        self._requests[request] = _Request(nodes, records, settled, [seen.digest for seen in entries.records])
         for node in nodes:
             self._add_node(node)
         for record in records:
             self._add_record(record)
         self.spans += len(nodes)
 
-    def _is_new(self, request: int, seen: RecordSeen) -> bool:
-        return not seen.digest or self._digests.setdefault(seen.digest, request) == request
+    def _new_records(self, request: int, seen: Iterable[RecordSeen]) -> set[Pending]:
+        """The records that were not sent before. One that still waits gives way to its repetition, and waits anew."""
+        found: set[Pending] = set()
+        for entry in seen:
+            record = Pending(request, entry)
+            known = self._digests.get(entry.digest) if entry.digest else None
+            if known is not None and known[0].request == request:
+                known.append(record)
+            elif known is not None and not any(self._waits(other) for other in known):
+                continue  # a call has it already
+            else:
+                self.release(known or ())
+                if entry.digest:
+                    self._digests[entry.digest] = [record]
+            found.add(record)
+        return found
+
+    def _waits(self, record: Pending) -> bool:
+        held = self._requests.get(record.request)
+        return held is not None and record in held.records
 
     def _add_node(self, node: Node) -> None:
         seen = node.seen
@@ -289,6 +306,19 @@ class Traces:
                 touched.add(record.request)
         return touched
 
+    def unused(self, records: Iterable[Pending]) -> set[int]:
+        """Like `release`, for records that no call took: should they be sent again, they count."""
+        gone = list(records)
+        for record in gone:
+            self._forget_digests(record.request, [record.seen.digest])
+        return self.release(gone)
+
+    def _forget_digests(self, request: int, digests: Iterable[bytes]) -> None:
+        for digest in digests:
+            known = self._digests.get(digest)
+            if known is not None and known[0].request == request:
+                del self._digests[digest]
+
     def waits_for_records(self, request: int) -> bool:
         """Whether a request still holds log records without an end."""
         held = self._requests.get(request)
@@ -337,8 +367,7 @@ class Traces:
         if held is None:
             return
         self.release(list(held.records))
-        for digest in held.digests:
-            self._digests.pop(digest, None)
+        self._forget_digests(request, held.digests)
         del self._requests[request]
         self.spans -= len(held.nodes)
         for node in held.nodes:

@@ -326,7 +326,7 @@ class Translator:
             if unused:
                 done.counts["unused_log_records_total", ""] += unused
             self._store_rows(rows, (), done)
-            touched |= self._traces.release(chosen)
+            touched |= self._traces.unused(chosen)
         for number in {*over, *touched}:
             if number not in self._held or self._traces.waits_for_records(number):
                 continue
