@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import given
-from strategies import messages, parts, system_lists
 
 from sediment_otel.dialects.reading import Unreadable, messages_of, system_of
 from sediment_otel.formats.messages import read_message
 from sediment_otel.formats.parts import read_part
 from sediment_otel.translate.residual import typed
+from strategies import messages, parts, system_lists
 
 
 @given(part=parts)

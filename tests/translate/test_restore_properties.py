@@ -10,7 +10,6 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import subjects
 
 from sediment_otel.dialects.registry import detect, read
 from sediment_otel.facts import InferenceCall
@@ -19,7 +18,8 @@ from sediment_otel.settings import Settings
 from sediment_otel.translate.call import translate_subject
 from sediment_otel.translate.compare import differences
 from sediment_otel.translate.restore import restore
-from sediment_otel.vocabulary import SpanRole
+from sediment_otel.vocabulary import LossCode, SpanRole
+from strategies import subjects
 
 SETTINGS = {raw: Settings(session_id="s", raw=raw, include_failed=True) for raw in ("full", "residual")}
 SCHEMA = json.loads((Path(__file__).parents[2] / "semconv" / "inference-call-v1.json").read_text(encoding="utf-8"))
@@ -64,8 +64,8 @@ def test_both_kinds_of_raw_give_the_same_fact(subject: Subject) -> None:
 @given(subject=subjects(), raw=st.sampled_from(["full", "residual"]))
 def test_a_fact_survives_the_way_there_and_back_again(subject: Subject, raw: str) -> None:
     found = translate_subject(subject, SETTINGS[raw])
-    if found.encoded is None:
-        return
+    if found.encoded is None or any(loss.code is LossCode.REPLACED_CHARACTER for loss in found.losses):
+        return  # an id with a NUL is no id; the same id with U+FFFD is one
     again = translate_subject(Subject(restore(found.encoded)), SETTINGS[raw])
     assert again.encoded is not None
     left, right = json.loads(found.encoded), json.loads(again.encoded)

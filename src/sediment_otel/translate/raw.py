@@ -67,7 +67,7 @@ def restored(value: Any) -> Any:
             key, inner = next(iter(value.items()))
             if key == "$bytes" and type(inner) is str:
                 return _bytes(inner, value)
-            if key == "$float" and inner in _FLOATS:
+            if key == "$float" and type(inner) is str and inner in _FLOATS:
                 return _FLOATS[inner]
             if key == "$literal" and type(inner) is dict:
                 return {name: restored(item) for name, item in inner.items()}
@@ -152,16 +152,23 @@ def _stored_inside(value: Any, at: str, encoding: dict[str, int]) -> Any:
             found[key] = _peeled(item, where, encoding)
         else:
             found[key] = _stored_inside(item, where, encoding)
+    return _escaped_mark(found)
+
+
+def _escaped_mark(found: dict[str, Any]) -> dict[str, Any]:
+    """An object that looks like a mark, escaped."""
     return {"$literal": found} if len(found) == 1 and next(iter(found)) in MARKS else found
 
 
 def _opened_tool(value: dict[str, Any], keys: tuple[str, ...], at: str, encoding: dict[str, int]) -> dict[str, Any]:
-    return {
-        key: _peeled(item, f"{at}/{_escaped(key)}", encoding)
-        if type(item) is str and key in keys
-        else _stored_inside(item, f"{at}/{_escaped(key)}", encoding)
-        for key, item in value.items()
-    }
+    return _escaped_mark(
+        {
+            key: _peeled(item, f"{at}/{_escaped(key)}", encoding)
+            if type(item) is str and key in keys
+            else _stored_inside(item, f"{at}/{_escaped(key)}", encoding)
+            for key, item in value.items()
+        }
+    )
 
 
 def _peeled(text: str, at: str, encoding: dict[str, int]) -> Any:
