@@ -105,10 +105,43 @@ def _from_attributes(subject: Subject) -> Content | None:
     return content_of(subject.span.attributes, _ON_SPAN)
 
 
+#: A message of chat completions knows no order between its text and its tool calls. These instrumentations write the
+#: calls first in the history and in whole answers, and the text first in streamed ones.
+CALLS_FIRST = frozenset({"opentelemetry.instrumentation.genai.openai", "opentelemetry.instrumentation.openai_v2"})
+
+
 def amend(subject: Subject, reading: Reading) -> None:
-    """On a Responses call the items of one answer stand as messages of their own: they are one message."""
+    """What a call answered and what the next one repeats come out equal.
+
+    On a Responses call the items of one answer stand as messages of their own: they are one message. In a message of
+    chat completions the text stands before the tool calls.
+    """
     if subject.span.attributes.get(API_TYPE) == "responses":
         merge_items(reading)
+    elif subject.span.scope.name in CALLS_FIRST:
+        text_first(reading)
+
+
+def text_first(reading: Reading) -> None:
+    """Put the tool calls of an assistant message behind its other parts."""
+    for messages in (reading.input, reading.output):
+        if messages is None or (messages.text is not None and messages.text.count('"tool_call"') == 0):
+            continue
+        given = messages.open()
+        ordered = [_text_first(message) for message in given]
+        if any(new is not old for new, old in zip(ordered, given, strict=True)):
+            messages.replace(ordered)
+
+
+def _text_first(message: Any) -> Any:
+    if type(message) is not dict or message.get("role") != "assistant" or type(message.get("parts")) is not list:
+        return message
+    parts = message["parts"]
+    calls = [part for part in parts if type(part) is dict and part.get("type") == "tool_call"]
+    if not calls or parts[len(parts) - len(calls) :] == calls:
+        return message
+    others = [part for part in parts if type(part) is not dict or part.get("type") != "tool_call"]
+    return {**message, "parts": others + calls}
 
 
 def merge_items(reading: Reading) -> None:
