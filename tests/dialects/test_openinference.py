@@ -193,6 +193,21 @@ def test_a_result_may_stand_in_contents(given: Any) -> None:
     assert given(attributes).fact["input_messages"][1]["parts"][0]["result"] == "sunny"
 
 
+def test_what_stands_beside_a_result_is_kept(given: Any) -> None:
+    """Older versions write all blocks of Anthropic's user message into one message."""
+    fields = {
+        "role": "user",
+        "tool_call_id": "c1",
+        "content": "18",
+        "contents__1__message_content__type": "text",
+        "contents__1__message_content__text": "and now?",
+    }
+    attributes = {**answered(content="x"), **message("llm.input_messages.1", **fields)}
+    assert [part["type"] for part in given(attributes).input[1]["parts"]] == ["tool_call_response", "text"]
+    attributes["llm.input_messages.1.message.contents.1.message_content.text"] = "18"
+    assert [part["type"] for part in given(attributes).input[1]["parts"]] == ["tool_call_response"]
+
+
 def test_roles_of_google_are_corrected(given: Any) -> None:
     attributes = {**answered(content="x"), "llm.output_messages.0.message.role": "model"}
     assert given(attributes).output[0]["role"] == "assistant"

@@ -114,9 +114,13 @@ def _message(item: Branch, *, answer: bool) -> list[Any]:
     """One flattened message in the GenAI form."""
     contents = [part for entry in branches(item.below("contents")) for part in _content_part(entry)]
     text = item.value("content")
-    parts = contents
-    if text is not None and not (contents and _said(text, contents)):
-        parts = [*_content(text), *contents]
+    call_id = item.value("tool_call_id")
+    said = text is None or _said(text, contents)
+    if call_id is not None:
+        result = _result(contents) if text is None else text
+        parts = [{"type": "tool_call_response", "id": call_id, "response": result}, *([] if said else contents)]
+    else:
+        parts = contents if said else [*_content(text), *contents]
     calls = [_call(entry) for entry in branches(item.below("tool_calls"))]
     name, arguments = item.value("function_call_name"), item.value("function_call_arguments_json")
     if name is not None or arguments is not None:
@@ -125,10 +129,8 @@ def _message(item: Branch, *, answer: bool) -> list[Any]:
     role = item.value("role")
     if role is None and answer:
         role = "assistant"
-    call_id = item.value("tool_call_id")
-    if call_id is not None:
-        parts = [{"type": "tool_call_response", "id": call_id, "response": _result(text, contents)}]
-        role = "tool" if role is None else role
+    if role is None and call_id is not None:
+        role = "tool"
     message = read_message({"role": role, "parts": parts})[0]
     for field in ("name", "finish_reason"):
         value = item.value(field)
@@ -146,13 +148,11 @@ def _said(text: Any, parts: list[Any]) -> bool:
     """Whether the content parts say the text of `message.content` already."""
     texts = [part.get("content") for part in parts if type(part) is dict and part.get("type") == "text"]
     told = [item for item in texts if type(item) is str]
-    return text in told or any(text == joint.join(told) for joint in ("", "\n", "\n\n", " "))
+    return text in told or (bool(told) and any(text == joint.join(told) for joint in ("", "\n", "\n\n", " ")))
 
 
-def _result(text: Any, contents: list[Any]) -> Any:
-    """A tool's result: the text, the only text among the contents, or all contents."""
-    if text is not None:
-        return text
+def _result(contents: list[Any]) -> Any:
+    """A tool's result that stands in contents alone: its only text, or all of them."""
     if len(contents) == 1 and contents[0].get("type") == "text" and set(contents[0]) <= {"type", "content"}:
         return contents[0]["content"]
     return contents or None
