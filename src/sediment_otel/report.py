@@ -7,7 +7,6 @@ memory does not grow with their number beyond a few bytes for each session and m
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -83,6 +82,9 @@ RECEIPT_REASONS: dict[Receipt, SkipReason | None] = {
     Receipt.STORED: None,
     Receipt.DUPLICATE: SkipReason.DUPLICATE,
     Receipt.CONFLICT: SkipReason.CONFLICT,
+    # The fact was made; what a target does not keep, the sink reports.
+    Receipt.COLLAPSED: None,
+    Receipt.REFUSED: None,
 }
 
 
@@ -95,7 +97,10 @@ def settle(row: Row, receipt: Receipt) -> None:
 
 @dataclass(slots=True)
 class Account:
-    """Counts of one run; `add` takes each span's settled row once."""
+    """Counts of one run; `add` takes each span's settled row once.
+
+    Sessions and model call ids are told apart by 64-bit hashes, of one process and of one run.
+    """
 
     spans: int = 0
     facts: int = 0
@@ -103,9 +108,9 @@ class Account:
     degraded: Counter[str] = field(default_factory=Counter)
     dialects: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
-    sessions: set[bytes] = field(default_factory=set)
+    sessions: set[int] = field(default_factory=set)
     parts_aside: Counter[str] = field(default_factory=Counter)
-    call_ids: set[bytes] = field(default_factory=set)
+    call_ids: set[int] = field(default_factory=set)
     call_ids_reused: int = 0
     incomplete: int = 0
 
@@ -121,13 +126,13 @@ class Account:
             return
         self.facts += 1
         self.models[delivery.model or "(no model named)"] += 1
-        self.sessions.add(_short(delivery.session_id))
+        self.sessions.add(hash(delivery.session_id))
         for code, _, note in row.losses:
             self.degraded[code.value] += 1
             if code in _TAKEN_OUT:
                 self.parts_aside[note or code.value] += 1
         if delivery.model_call_id is not None:
-            key = _short(f"{delivery.gateway_provider}\x00{delivery.model_call_id}")
+            key = hash((delivery.gateway_provider, delivery.model_call_id))
             if key in self.call_ids:
                 self.call_ids_reused += 1
             self.call_ids.add(key)
@@ -148,11 +153,6 @@ _TAKEN_OUT = frozenset(
         LossCode.WITHHELD_CONTENT,
     }
 )
-
-
-def _short(text: str) -> bytes:
-    """Eight bytes that stand for a text where only equality matters."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def item(row: Row) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from . import convert, explain, restore, serve, validate, verify
+from . import convert, deliver, explain, restore, serve, validate, verify
 from .common import EXIT_USAGE
 
 app = typer.Typer(
@@ -25,7 +25,7 @@ def _root() -> None:
     """OpenTelemetry GenAI traces to Sediment InferenceCall facts, and back."""
 
 
-for command in (convert, explain, verify, validate, restore, serve):
+for command in (convert, explain, verify, validate, restore, deliver, serve):
     command.register(app)
 
 

@@ -57,6 +57,10 @@ class Receipt(str, Enum):
     STORED = "stored"
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
+    #: A running Sediment holds another fact of the same model call, and keeps that one.
+    COLLAPSED = "collapsed"
+    #: The target does not take this fact, now or later. The sink says why (`remarks`).
+    REFUSED = "refused"
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +160,9 @@ class Sink(Protocol):
     def write(self, batch: Sequence[Delivery]) -> list[Receipt]:
         """Take the facts; one receipt per fact, in order. All or nothing when it raises."""
 
+    #: Whether the sink keeps outcomes; where it does not, nobody needs to make them.
+    keeps_outcomes: bool
+
     def record_outcomes(self, outcomes: Sequence[SpanOutcome]) -> None:
         """Take skips and losses, where the sink keeps them."""
 
@@ -178,8 +185,14 @@ class Sink(Protocol):
 class SinkBase:
     """The part of a sink that is the same everywhere."""
 
+    keeps_outcomes = False
+
     def record_outcomes(self, outcomes: Sequence[SpanOutcome]) -> None:
         """Kept nowhere, unless a sink overrides this."""
+
+    def remarks(self) -> list[str]:
+        """What a person should know about the run besides receipts: one line each, without content."""
+        return []
 
     def flush(self) -> None:
         """Nothing is buffered, unless a sink overrides this."""

@@ -38,6 +38,16 @@ SINKS: tuple[SinkRow, ...] = (
         suffixes=tuple(f".{kind}{packed}" for kind in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst")),
     ),
     SinkRow(f"{_HERE}.store:Store", "FILE.db (also .sqlite, .sqlite3)", suffixes=(".db", ".sqlite", ".sqlite3")),
+    SinkRow(
+        f"{_HERE}.sediment.gateway:SedimentSink",
+        "sediment+https://HOST (a running Sediment)",
+        schemes=("sediment+https", "sediment+http"),
+    ),
+    SinkRow(
+        f"{_HERE}.sediment.database:DatabaseSink",
+        "sediment+postgresql://… (its database)",
+        schemes=("sediment+postgresql", "sediment+postgres"),
+    ),
 )
 #: Existing devices and pipes, whatever their name (/dev/null, /dev/stdout), take JSON Lines.
 _FOR_DEVICES = f"{_HERE}.jsonl:json_lines"
