@@ -76,6 +76,13 @@ def test_a_cut_input_is_truncated_and_salvaged_on_demand(given: Any) -> None:
     assert fact["raw"]["span"]["attributes"]["gen_ai.input.messages"] == cut
 
 
+def test_the_cut_text_stays_in_a_residual_raw(given: Any) -> None:
+    cut = json.dumps(MESSAGES)[:-20]
+    found = given({**CALL, "gen_ai.input.messages": cut, "gen_ai.output.messages": OUTPUT})
+    fact = json.loads(found.translation(salvage=True, raw="residual").encoded)
+    assert fact["raw"]["span"]["attributes"]["gen_ai.input.messages"] == cut
+
+
 def test_a_cut_input_in_two_layers_of_text_is_truncated_and_salvaged_too(given: Any) -> None:
     cut = json.dumps(json.dumps(MESSAGES))[:-30]
     found = given({**CALL, "gen_ai.input.messages": cut, "gen_ai.output.messages": OUTPUT})

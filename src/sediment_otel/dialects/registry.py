@@ -194,6 +194,9 @@ def salvage(subject: Subject, detection: Detection) -> Reading | None:
     if reading.problem is not None or (reading.input is None and reading.output is None):
         return None
     reading.losses.extend(losses)
+    for messages in (reading.system, reading.input, reading.output):
+        if messages is not None:  # the attribute holds more than these messages: it may not be left out of `raw`
+            messages.source = f"what is whole of {messages.source}"
     return reading
 
 
