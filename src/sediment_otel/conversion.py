@@ -373,7 +373,8 @@ def _deliver(
     for row, receipt in zip(facts, receipts, strict=True):
         if receipt is not Receipt.STORED:
             settle(row, receipt)
-    out.record_outcomes([span_outcome(row) for row in group])
+    if out.keeps_outcomes:
+        out.record_outcomes([span_outcome(row) for row in group])
     for row in group:
         account.add(row)
         if report is not None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .dialects.base import LogCall
-from .dialects.registry import DIALECTS
+from .dialects.registry import log_calls
 from .telemetry import LogRecord, Span
 from .translate.select import Decision, Glimpse, decide
 from .vocabulary import SpanRole
@@ -209,11 +209,7 @@ class TraceIndex:
             return
         rows = self._db.execute("SELECT payload FROM records WHERE owner IS NULL ORDER BY position")
         orphans = [pickle.loads(payload) for (payload,) in rows]
-        for dialect in DIALECTS:
-            if dialect.log_calls is not None and dialect.wants_record is not None:
-                mine = [record for record in orphans if dialect.wants_record(record)]
-                for call in dialect.log_calls(mine):
-                    yield dialect.name, call
+        yield from log_calls(orphans)
 
     def repeated_calls(self, most: int) -> list[tuple[str, str]] | None:
         """Trace and span ids of the calls that occur more than once; None where there are more than `most`."""

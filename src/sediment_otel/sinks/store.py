@@ -71,6 +71,8 @@ class StoreCounts:
 class Store(SinkBase):
     """A store, open for writing and for queries."""
 
+    keeps_outcomes = True
+
     def __init__(self, path: str, options: SinkOptions = DEFAULT_OPTIONS) -> None:
         self.path = path
         self._options = options
