@@ -136,6 +136,15 @@ def test_finish_reasons_of_agent_framework_are_json_text(given: Any) -> None:
     assert fact["output_messages"][0]["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.parametrize(("conversation", "partial"), [("resp_1", True), ("conv-1", False), ("thread_1", False)])
+def test_a_response_in_place_of_a_conversation_is_one_that_the_call_continues(
+    given: Any, conversation: str, partial: bool
+) -> None:
+    found = given({**CHAT, "gen_ai.conversation.id": conversation}, scope="agent_framework")
+    assert ("partial_history" in [loss.code for loss in found.translation().losses]) is partial
+    assert found.fact["session_id"] == conversation
+
+
 @pytest.mark.parametrize(
     ("attributes", "session"),
     [

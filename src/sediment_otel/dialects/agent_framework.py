@@ -6,7 +6,10 @@ Both say the same; the span's attributes are read, the events where there are no
 
 from __future__ import annotations
 
-from ..genai import Detection
+from collections.abc import Mapping
+from typing import Any
+
+from ..genai import Detection, Subject
 from ..telemetry import Span
 from .base import Dialect, Signs
 from .operations import by_operation
@@ -24,11 +27,22 @@ def detect(span: Span) -> Detection | None:
     return None
 
 
+def _extra(subject: Subject) -> Mapping[str, Any]:
+    """The id of a response in place of a conversation: the call continues it, and sends only what is new."""
+    conversation = subject.span.attributes.get("gen_ai.conversation.id")
+    continues = type(conversation) is str and conversation.startswith("resp_")
+    return {"previous_response_id": conversation} if continues else {}
+
+
 DIALECT = Dialect(
     name=NAME,
     title="Microsoft Agent Framework",
     detect=detect,
     signs=Signs(scopes=tuple(SCOPES), providers=(PROVIDER,)),
-    seen=("agent-framework-core 1.23.0, content on spans and in events",),
-    not_recoverable=("a session, where neither the service nor the application keeps one",),
+    span_extra=_extra,
+    seen=("agent-framework-core 1.23.0, content on spans and in events, and in events alone",),
+    not_recoverable=(
+        "a session, where neither the service nor the application keeps one",
+        "history that the service keeps",
+    ),
 )

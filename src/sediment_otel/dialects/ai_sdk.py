@@ -177,8 +177,8 @@ DIALECT = Dialect(
     amend=_amend,
     provider_to_first_dot=True,
     seen=(
-        "ai 6.0.326 (spans), ai 3.4, 4.3 and 5.0 (source)",
-        "ai 7.0.173 with @ai-sdk/otel 1.0.173",
+        "ai 4.3.19 and 6.0.326; ai 3.4 and 5.0 (source)",
+        "ai 7.0.173 with @ai-sdk/otel 1.0.173, and its legacy spans",
     ),
     not_recoverable=("usage of streams that report none", "the order of text and tool calls within an answer"),
 )

@@ -125,7 +125,7 @@ DIALECT = Dialect(
     message_attributes=frozenset({REQUEST, RESPONSE}),
     amend=_amend,
     span_extra=_extra,
-    seen=("google-adk 2.13.0 in the newest conventions", "google-adk 1.10.0 and 2.13.0 (source)"),
+    seen=("google-adk 2.13.0, in both of its schemas", "google-adk 1.10.0 (source)"),
     not_recoverable=(
         "inline media of `call_llm` spans, which are left out, and on spans of the newest conventions",
         "which texts were thoughts",

@@ -221,7 +221,7 @@ DIALECT = Dialect(
     user_keys=("llm.user", "metadata.user_api_key_end_user_id", "metadata.user_api_key_user_id"),
     amend=_amend,
     lends_ids=lends_ids,
-    seen=("litellm 1.110.2, legacy and semantic-convention mode",),
+    seen=("litellm 1.110.2, legacy and semantic-convention mode, synchronous and not",),
     not_recoverable=(
         "ids of an answer's tool calls without the raw copy (streams, semantic-convention mode)",
         "reasoning, which the raw copy alone has",

@@ -242,7 +242,7 @@ DIALECT = Dialect(
     message_attributes=frozenset({REQUEST, RESPONSE, WHOLE_RESPONSE}),
     amend=_amend,
     span_extra=_extra,
-    seen=("logfire 4.10 and 5.4 (source)",),
+    seen=("logfire 5.4.0, in both of its versions of the conventions", "logfire 4.10 (source)"),
     not_recoverable=(
         "ids of tool calls that Anthropic made, before version 5",
         "the response id before version 5",

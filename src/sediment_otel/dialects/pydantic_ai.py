@@ -74,6 +74,6 @@ DIALECT = Dialect(
     detect=detect,
     signs=Signs(keys=(MARK,), scopes=tuple(SCOPES)),
     amend=_amend,
-    seen=("pydantic-ai-slim 2.68.0, instrumentation versions 2, 5 and 6", "pydantic-ai-slim 1.0.0 (source)"),
+    seen=("pydantic-ai-slim 2.68.0, instrumentation versions 2 to 6", "pydantic-ai-slim 1.0.0, versions 1 and 2"),
     not_recoverable=("the order of text and tool calls of one answer, in version 1",),
 )

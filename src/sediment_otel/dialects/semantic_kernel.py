@@ -59,6 +59,6 @@ DIALECT = Dialect(
     signs=Signs(scopes=(SCOPE,), operations=tuple(_OWN)),
     sources=(Source("prompt records", _read),),
     wants_record=wants_record,
-    seen=("semantic-kernel 1.45.0 (source)",),
+    seen=("semantic-kernel 1.45.0",),
     not_recoverable=("text beside tool calls in the history", "the model that answered"),
 )

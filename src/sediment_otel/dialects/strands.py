@@ -46,7 +46,7 @@ DIALECT = Dialect(
     title="Strands Agents",
     detect=detect,
     signs=Signs(scopes=(SCOPE,), providers=(PROVIDER,)),
-    seen=("strands-agents 1.62.0, legacy and newest conventions",),
+    seen=("strands-agents 1.62.0, legacy, newest conventions, and these on attributes alone",),
     not_recoverable=(
         "the model service, the model that answered and the response id",
         "bytes of media, which a text replaces",
