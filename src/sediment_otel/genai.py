@@ -64,12 +64,26 @@ def loads(text: str) -> Any:
         raise NotJson(cut=False) from None
 
 
+#: What products put where they cut (reference: the notes on limits of each producer).
+_CUT_MARKS = ("...[", "…", "...(", "[truncated", "<truncated", "[TRUNCATED", "...")
+_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+
+
 def _looks_cut(text: str, error: json.JSONDecodeError) -> bool:
     """A reader that ran out of text, or met a truncation marker, saw a cut; anything else is no JSON."""
     if error.msg.startswith("Unterminated string"):
         return True
-    rest = text[error.pos :].lstrip()
-    return not rest or rest.startswith(("...[", "…", "[truncated", "...(", "<truncated")) or "\\" in rest[:2]
+    rest = text[error.pos :].strip()
+    if not rest or rest.startswith(_CUT_MARKS) or any(word.startswith(rest) for word in _WORDS):
+        return True
+    if not error.msg.startswith("Invalid \\"):
+        return False
+    # Cut in an escape: nothing follows but a few of its digits, or a marker does.
+    rest = rest.lstrip("\\u0123456789abcdefABCDEF")
+    return len(text) - error.pos <= _LONGEST_ESCAPE or rest.startswith(_CUT_MARKS)
+
+
+_LONGEST_ESCAPE = 6
 
 
 def _no_constant(name: str) -> Any:
