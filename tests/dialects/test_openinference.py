@@ -155,6 +155,14 @@ def test_the_span_kind_says_what_a_span_is(given: Any, attributes: dict[str, Any
             },
             [{"type": "tool_call", "id": None, "name": "f"}] * 2,
         ),
+        (  # a call in `contents` answers for one of two equal ones
+            {
+                "tool_calls__0__tool_call__function__name": "f",
+                "tool_calls__1__tool_call__function__name": "f",
+                "contents__0__tool_call__function__name": "f",
+            },
+            [{"type": "tool_call", "id": None, "name": "f"}] * 2,
+        ),
         (
             {"function_call_name": "f", "function_call_arguments_json": "{}"},
             [{"type": "tool_call", "id": None, "name": "f", "arguments": "{}"}],
