@@ -10,7 +10,7 @@ EXTRAS := otlp fsspec fast sidecar
 UV := uv==0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types bench docs wheel lock clean
+.PHONY: help run test lint format types bench docs wheel lock clean serve faults load interop
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{printf "%-16s%s\n", $$1, $$2}'
@@ -55,6 +55,25 @@ bench: $(STAMP) ## measure translation against its floor
 
 docs: $(STAMP) ## write the pages that are made from tables
 	$(BIN)/python -m sediment_otel.dialects._document docs/dialects.md
+
+serve: $(STAMP) ## start the sidecar (OTLP on 127.0.0.1:4317 and :4318) with a store in out/sidecar
+	@mkdir -p out
+	@exec $(BIN)/sediment-otel serve --data out/sidecar
+
+faults: $(STAMP) ## kill the sidecar a hundred times under load; every acknowledged span must have one outcome
+	$(BIN)/python tests/faults/kill_rounds.py --rounds 100
+
+load: $(STAMP) ## load the sidecar for two minutes and measure it against convert
+	$(BIN)/python benchmarks/load.py
+
+# Senders that cannot stand in $(VENV) (they pin other versions, or are no Python): with them nothing in tests/sidecar is skipped.
+interop: ## put the JSON exporter, the Node SDK and the collector rotel into out/interop, for the sidecar's tests
+	@mkdir -p out/interop/node
+	$(PYTHON) -m venv out/interop/python
+	out/interop/python/bin/pip install -qq --disable-pip-version-check msgspec zstandard opentelemetry-proto opentelemetry-sdk \
+	  opentelemetry-semantic-conventions opentelemetry-exporter-otlp-json-http rotel
+	npm install --silent --no-audit --no-fund --prefix out/interop/node \
+	  $(foreach kind,grpc http proto,@opentelemetry/exporter-trace-otlp-$(kind) @opentelemetry/exporter-logs-otlp-$(kind))
 
 wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
