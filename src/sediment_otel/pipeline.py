@@ -20,7 +20,7 @@ from .otlp.light import read_light
 from .settings import Settings
 from .telemetry import Batch, LogRecord, Rejected, Span
 from .translate.call import Context, Translation, translate_subject
-from .translate.glimpse import glimpse_light, glimpse_span, record_bits, session_of
+from .translate.glimpse import glimpse_light, glimpse_span, record_bits, record_session
 from .translate.identity import usable_id
 from .translate.select import Glimpse
 from .vocabulary import Outcome, SkipReason, SpanRole
@@ -99,7 +99,7 @@ def _entry(seen: Glimpse, trace_id: str, start_ns: int | None, end_ns: int | Non
 
 def _record_entry(position: int, record: LogRecord, settings: Settings) -> RecordEntry:
     has_output, has_message = record_bits(record)
-    session = session_of(record.attributes, settings) or session_of(record.resource.attributes, settings)
+    session = record_session(record, settings)
     return RecordEntry(
         position,
         record.trace_id,
@@ -161,6 +161,7 @@ def log_subject(dialect: str, call: LogCall) -> Subject:
         span_id=first.span_id or "",
         start_ns=call.start_ns,
         end_ns=call.end_ns if call.end_ns is not None else max(times, default=None),
+        status_code="error" if call.failed else "unset",
         resource=first.resource,
         scope=first.scope,
     )

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from sediment_otel.genai import Detection, Reading, Subject
 from sediment_otel.settings import Settings
 from sediment_otel.telemetry import Resource, Scope, Span, SpanEvent
 from sediment_otel.translate.call import Translation, translate_subject
+
+sys.path.insert(0, str(Path(__file__).parent))  # agent_records
 
 
 @dataclass(frozen=True)

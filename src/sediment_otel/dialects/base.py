@@ -48,7 +48,7 @@ class LogCall:
     """A call that log records alone describe: the records, and the key it is captured under.
 
     Without `end_ns` the call ended at the time of its last record; without `start_ns` its duration is unknown.
-    `content` is what the records only point to (see `Subject.content`).
+    `content` is what the records only point to (see `Subject.content`). `failed` says that it ended in an error.
     """
 
     records: tuple[LogRecord, ...]
@@ -56,6 +56,7 @@ class LogCall:
     start_ns: int | None = None
     end_ns: int | None = None
     content: Mapping[str, Any] | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ class Dialect:
     sources: tuple[Source, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     session_keys: tuple[str, ...] = ()
+    #: The session keys are so common that they name a session in this dialect alone.
+    private_session_keys: bool = False
     user_keys: tuple[str, ...] = ()
     message_attributes: frozenset[str] = frozenset()
     span_extra: Callable[[Subject], Mapping[str, Any]] | None = None

@@ -71,7 +71,9 @@ PLAIN_KEYS: dict[str, tuple[str, ...]] = {"input": (names.GEN_AI_PROMPT,), "outp
 
 
 _ON_SPAN = key_rows(MESSAGE_KEYS, "span attribute")
-_IN_DETAILS = key_rows(MESSAGE_KEYS, "operation details")
+#: How the source of messages from a details event or record is called.
+IN_DETAILS = "operation details"
+_IN_DETAILS = key_rows(MESSAGE_KEYS, IN_DETAILS)
 
 
 def detect(span: Span) -> Detection | None:

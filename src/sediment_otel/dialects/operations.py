@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..genai import Detection
 from ..telemetry import Span
@@ -21,3 +22,15 @@ def by_operation(
     role = operations.get(operation, SpanRole.OTHER)
     named = operation if role is not SpanRole.OTHER else "another operation"
     return Detection(dialect, role, f"{gen_ai.OPERATION} is {named}")
+
+
+def milliseconds(value: Any) -> int | None:
+    """A duration in milliseconds, as a number or as digits in text, cut to a whole number; else None."""
+    if type(value) is str and len(value) <= 32:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if type(value) is float:
+        return int(value) if 0 <= value < 2.0**53 else None
+    return value if type(value) is int and 0 <= value < 2**53 else None

@@ -8,7 +8,7 @@ the order of the table.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from ..genai import Detection, Reading, Subject
@@ -19,6 +19,7 @@ from . import (
     ai_sdk,
     anthropic_sdk,
     copilot,
+    gemini_cli,
     gen_ai,
     google_adk,
     google_genai,
@@ -32,7 +33,7 @@ from . import (
     semantic_kernel,
     strands,
 )
-from .base import Dialect, Source
+from .base import Dialect, LogCall, Source
 from .indexed import MessageKeys
 from .salvage import salvaged
 
@@ -52,6 +53,7 @@ DIALECTS: tuple[Dialect, ...] = (
     semantic_kernel.DIALECT,
     agent_framework.DIALECT,
     copilot.DIALECT,
+    gemini_cli.DIALECT,
     anthropic_sdk.DIALECT,
     gen_ai.DIALECT,
 )
@@ -74,7 +76,9 @@ MESSAGE_KEYS: dict[str, Container[str]] = {
     dialect.name: MessageKeys(MESSAGE_ATTRIBUTES, dialect.indexed) for dialect in DIALECTS if dialect.indexed
 }
 #: Session and user keys of the products, for spans whose own dialect does not name one.
-PRODUCT_SESSION_KEYS: tuple[str, ...] = tuple(dict.fromkeys(k for d in DIALECTS for k in d.session_keys))
+PRODUCT_SESSION_KEYS: tuple[str, ...] = tuple(
+    dict.fromkeys(k for d in DIALECTS if not d.private_session_keys for k in d.session_keys)
+)
 
 _NO_DIALECT = Detection("none", SpanRole.OTHER, "no dialect knows this span")
 
@@ -128,6 +132,29 @@ def shows_no_sign(
 def wanted(record: LogRecord) -> bool:
     """Whether any dialect takes content or scalars from such a log record."""
     return any(test(record) for test in _RECORD_TESTS)
+
+
+def record_dialect(record: LogRecord) -> str:
+    """The most specific dialect that takes something from such a log record; blank where there is none."""
+    return next((d.name for d in DIALECTS if d.wants_record is not None and d.wants_record(record)), "")
+
+
+def log_calls(records: Iterable[LogRecord]) -> Iterator[tuple[str, LogCall]]:
+    """The calls that records without a span describe, each record asked of the most specific dialect that wants it."""
+    rest = list(records)
+    for dialect in DIALECTS:
+        if dialect.log_calls is not None and dialect.wants_record is not None and rest:
+            mine = [record for record in rest if dialect.wants_record(record)]
+            if mine:
+                rest = [record for record in rest if not dialect.wants_record(record)]
+                for call in dialect.log_calls(mine):
+                    yield dialect.name, call
+
+
+def session_keys(dialect: str) -> tuple[str, ...]:
+    """The products' session keys that count on what a dialect wrote."""
+    known = BY_NAME.get(dialect)
+    return known.session_keys if known is not None and known.session_keys else PRODUCT_SESSION_KEYS
 
 
 def lends_ids(span: Span) -> bool:

@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..dialects import gen_ai
-from ..dialects.registry import DIALECTS, lends_ids
+from ..dialects.registry import lends_ids, log_calls, record_dialect
 from ..genai import Detection, Subject
 from ..pipeline import log_subject
 from ..settings import Settings
 from ..telemetry import LogRecord, Span
 from ..translate.call import Context
-from ..translate.glimpse import glimpse_span, record_bits, session_of
+from ..translate.glimpse import glimpse_span, record_bits, record_session, session_of
 from ..translate.identity import usable_id
 from ..translate.select import STANDS_ALONE, Glimpse, decide
 from ..vocabulary import SpanRole
@@ -403,7 +403,8 @@ class Settling:
     def _add_to(self, call: _Call, record: LogRecord) -> None:
         call.records.append(record)
         has_output, has_message = record_bits(record)
-        named = call.glimpse.session or next(iter(session_of(record.attributes, self._settings) or ()), None)
+        own = session_of(record.attributes, self._settings, record_dialect(record))
+        named = call.glimpse.session or (own[0] if own is not None else None)
         call.glimpse = msgspec.structs.replace(
             call.glimpse,
             has_output=call.glimpse.has_output or has_output,
@@ -455,7 +456,7 @@ class Settling:
         response = usable_id(record.attributes.get("gen_ai.response.id"))
         if response is not None:
             return response == call.glimpse.response_id
-        named = session_of(record.attributes, self._settings) or session_of(record.resource.attributes, self._settings)
+        named = record_session(record, self._settings)
         time = record.time_ns or record.observed_ns
         span = call.span
         if named is None or time is None or span.start_ns is None or span.end_ns is None:
@@ -464,11 +465,8 @@ class Settling:
 
     def _judge_orphans(self, records: list[LogRecord]) -> None:
         """Records whose span never came: some of them describe a whole call by themselves."""
-        for dialect in DIALECTS:
-            if dialect.log_calls is None or dialect.wants_record is None:
-                continue
-            for call in dialect.log_calls([record for record in records if dialect.wants_record(record)]):
-                self._ready.append(Ready(log_subject(dialect.name, call), Context(), is_new=True))
+        for dialect, call in log_calls(records):
+            self._ready.append(Ready(log_subject(dialect, call), Context(), is_new=True))
 
     # -- memory
 

@@ -16,7 +16,7 @@ import msgspec
 from ..dialects.registry import lends_ids, wanted
 from ..settings import Settings
 from ..telemetry import Batch, LogRecord, Rejected, Span
-from ..translate.glimpse import glimpse_span, record_bits, session_of
+from ..translate.glimpse import glimpse_span, record_bits, record_session
 from ..translate.identity import usable_id
 from ..vocabulary import SpanRole
 
@@ -124,7 +124,7 @@ def _span(index: int, span: Span, settings: Settings) -> SpanSeen:
 
 def _record(index: int, record: LogRecord, settings: Settings) -> RecordSeen:
     has_output, has_message = record_bits(record)
-    session = session_of(record.attributes, settings) or session_of(record.resource.attributes, settings)
+    session = record_session(record, settings)
     return RecordSeen(
         index,
         record.trace_id,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..dialects.registry import DIALECTS, detect
-from ..genai import Subject
+from ..dialects.registry import detect, log_calls
+from ..genai import Detection, Subject
 from ..otlp import decode_json, decode_protobuf
 from ..pipeline import translate_log_call, unreadable
 from ..report import Row, row_of, settle, span_outcome
@@ -28,7 +28,7 @@ from ..sinks.base import Receipt, SinkError
 from ..sinks.store import Store
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from ..translate.call import Context, Translation, translate_subject
-from ..vocabulary import Outcome, SkipReason
+from ..vocabulary import Outcome, SkipReason, SpanRole
 from .entries import look, unpack
 from .journal import DONE, FREE, WAITING, connect, unpacked
 from .traces import FACT, Found, Pending, Place, Traces
@@ -44,6 +44,8 @@ MOST_SPANS = 200_000
 RECORD_WINDOWS = 2.0
 #: A stream of records without spans is cut after so many windows, however young its last one is.
 STREAM_WINDOWS = 4.0
+
+_FAILED = Detection("none", SpanRole.OTHER, "the translation failed")
 
 Send = Callable[[tuple[Any, ...]], None]
 
@@ -235,9 +237,17 @@ class Translator:
     def _rows(self, number: int, found: dict[Place, Found]) -> Iterable[tuple[int, Row]]:
         for index, item in enumerate(self._load(number).items):
             if type(item) is Span:
-                yield index, row_of(self._translation(item, found.get((number, index))))
+                yield index, row_of(self._translated(item, found.get((number, index))))
             elif type(item) is Rejected and item.kind == "span":
                 yield index, row_of(unreadable(item))
+
+    def _translated(self, span: Span, known: Found | None) -> Translation:
+        """A span that the translation fails on must not hold up all that come after it."""
+        try:
+            return self._translation(span, known)
+        except Exception as error:
+            note = f"internal error ({type(error).__name__}): please report it"
+            return Translation(Outcome.SKIPPED, span, _FAILED, SkipReason.MALFORMED, note)
 
     def _translation(self, span: Span, known: Found | None) -> Translation:
         if known is None:
@@ -359,12 +369,9 @@ class Translator:
         found = [item for item in (self._item(record.place) for record in records) if type(item) is LogRecord]
         rows: list[Row] = []
         taken: set[int] = set()
-        for dialect in DIALECTS:
-            if dialect.log_calls is None or dialect.wants_record is None:
-                continue
-            for call in dialect.log_calls([record for record in found if dialect.wants_record(record)]):
-                taken.update(id(record) for record in call.records)
-                rows.append(row_of(translate_log_call(dialect.name, call, self._settings), call.capture_key))
+        for dialect, call in log_calls(found):
+            taken.update(id(record) for record in call.records)
+            rows.append(row_of(translate_log_call(dialect, call, self._settings), call.capture_key))
         return rows, sum(id(record) not in taken for record in found)
 
     def _forget(self, now: float) -> None:

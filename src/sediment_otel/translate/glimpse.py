@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dialects import gen_ai
-from ..dialects.registry import BY_NAME, PRODUCT_SESSION_KEYS, detect, read, shows_no_sign
+from ..dialects.registry import PRODUCT_SESSION_KEYS, detect, read, record_dialect, session_keys, shows_no_sign
 from ..genai import Detection, Subject
 from ..otlp.light import LightSpan
 from ..settings import Settings
@@ -121,6 +121,10 @@ def record_bits(record: LogRecord) -> tuple[bool, bool]:
 
 def session_of(attributes: Mapping[str, Any], settings: Settings, dialect: str = "") -> tuple[str, str] | None:
     """The session that attributes name themselves, with its key."""
-    known = BY_NAME.get(dialect)
-    product = known.session_keys if known is not None and known.session_keys else PRODUCT_SESSION_KEYS
-    return identity.own_session((attributes,), settings.session_attributes, product, [])
+    return identity.own_session((attributes,), settings.session_attributes, session_keys(dialect), [])
+
+
+def record_session(record: LogRecord, settings: Settings) -> tuple[str, str] | None:
+    """The session that a log record names itself, or its resource."""
+    dialect = record_dialect(record)
+    return session_of(record.attributes, settings, dialect) or session_of(record.resource.attributes, settings, dialect)
