@@ -10,13 +10,15 @@ the index, the order and the sink.
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +28,7 @@ from .index import IndexReader, TraceIndex
 from .pipeline import Entries, glance, glance_light, second_pass, translate_log_call
 from .report import Account, Row, item, row_of, settle, span_outcome, totals
 from .settings import Settings
-from .sinks.base import Receipt, Sink
+from .sinks.base import Delivery, Receipt, Sink
 from .sources.files import Input, SourceError, decode_document
 from .telemetry import Batch, Rejected
 from .translate.identity import capture_id, inference_call_id
@@ -173,7 +175,7 @@ def _grouped(rows: Iterable[Row]) -> Iterator[list[Row]]:
 # -- in worker processes ---------------------------------------------------------------------------------------
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[Row]).decode
+_unpack = msgspec.msgpack.Decoder(tuple[list[Row], list[int]]).decode
 
 
 def _worker_first(stretch: Stretch, settings: Settings) -> tuple[Seen, Entries] | str:
@@ -192,23 +194,54 @@ def _worker_first(stretch: Stretch, settings: Settings) -> tuple[Seen, Entries] 
 
 
 def _worker_second(stretch: Stretch, settings: Settings, index: Path, first: int, out: Path) -> str | None:
-    """Rows of the stretch into a private file: length-prefixed groups."""
+    """Rows of the stretch into a private file: groups of a length, the rows without their facts, and the facts."""
     try:
         with out.open("wb") as file:
             for group in _grouped(_rows(stretch, settings, index, first)):
-                packed = _pack(group)
+                facts = [row.delivery for row in group if row.delivery is not None]
+                block = b"".join([fact.encoded + b"\n" for fact in facts])
+                sizes = [len(fact.encoded) + 1 for fact in facts]
+                for fact in facts:
+                    msgspec.structs.force_setattr(fact, "encoded", b"")
+                packed = _pack((group, sizes))
                 file.write(len(packed).to_bytes(8, "big"))
                 file.write(packed)
+                file.write(block)
     except SourceError as error:
         return str(error)
     return None
 
 
-def _read_groups(path: Path) -> Iterator[list[Row]]:
+class Group(NamedTuple):
+    """Rows that go to the sink together. From a worker the facts are apart: lines in `block`, with their sizes."""
+
+    rows: list[Row]
+    block: bytes | None = None
+    sizes: Sequence[int] = ()
+
+    def deliveries(self) -> list[Delivery]:
+        """The facts of the rows, each with its JSON."""
+        found = [row.delivery for row in self.rows if row.delivery is not None]
+        if self.block is not None:
+            start = 0
+            for fact, size in zip(found, self.sizes, strict=True):
+                msgspec.structs.force_setattr(fact, "encoded", self.block[start : start + size - 1])
+                start += size
+        return found
+
+
+def _read_groups(path: Path) -> Iterator[Group]:
     with path.open("rb") as file:
         while head := file.read(8):
-            yield _unpack(file.read(int.from_bytes(head, "big")))
+            rows, sizes = _unpack(file.read(int.from_bytes(head, "big")))
+            yield Group(rows, file.read(sum(sizes)), sizes)
     path.unlink()
+
+
+def _start_method() -> str:
+    """Forked workers start at once; where other threads run (a progress bar), forking is not safe."""
+    safe = threading.active_count() == 1 and "fork" in get_all_start_methods() and sys.platform != "darwin"
+    return "fork" if safe else "spawn"
 
 
 class _Pool:
@@ -216,7 +249,7 @@ class _Pool:
 
     def __init__(self, workers: int) -> None:
         self.ahead = workers + 2
-        self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+        self._pool = ProcessPoolExecutor(workers, mp_context=get_context(_start_method()))
 
     def __enter__(self) -> _Pool:
         return self
@@ -292,12 +325,9 @@ def _run(
             for group in _second_pass(parts, settings, pool, index.path, folder, result, progress):
                 _deliver(group, out, result.account, report)
             calls = index.log_calls()
-            rows = (
-                row_of(translate_log_call(dialect, call, settings), call.capture_key)
-                for dialect, call in calls
-            )
+            rows = (row_of(translate_log_call(dialect, call, settings), call.capture_key) for dialect, call in calls)
             for group in _grouped(rows):
-                _deliver(group, out, result.account, report)
+                _deliver(Group(group), out, result.account, report)
     finally:
         index.close()
     return result
@@ -349,10 +379,10 @@ def _second_pass(
     folder: Path,
     result: Conversion,
     progress: Progress,
-) -> Iterator[list[Row]]:
+) -> Iterator[Group]:
     if pool is None:
         for part, first in parts:
-            yield from _grouped(_rows(part, settings, index, first))
+            yield from map(Group, _grouped(_rows(part, settings, index, first)))
             progress("second", part.size)
         return
     files = [folder / f"rows-{number}" for number in range(len(parts))]
@@ -364,18 +394,17 @@ def _second_pass(
         progress("second", part.size)
 
 
-def _deliver(
-    group: list[Row], out: Sink, account: Account, report: Callable[[dict[str, Any]], None] | None
-) -> None:
+def _deliver(group: Group, out: Sink, account: Account, report: Callable[[dict[str, Any]], None] | None) -> None:
     """Facts to the sink, its receipts into the rows, the rows into the account and the report."""
-    facts = [row for row in group if row.delivery is not None]
-    receipts = out.write([row.delivery for row in facts if row.delivery is not None])
-    for row, receipt in zip(facts, receipts, strict=True):
-        if receipt is not Receipt.STORED:
-            settle(row, receipt)
+    if group.block is None or not out.write_block(group.block):
+        facts = [row for row in group.rows if row.delivery is not None]
+        receipts = out.write(group.deliveries())
+        for row, receipt in zip(facts, receipts, strict=True):
+            if receipt is not Receipt.STORED:
+                settle(row, receipt)
     if out.keeps_outcomes:
-        out.record_outcomes([span_outcome(row) for row in group])
-    for row in group:
+        out.record_outcomes([span_outcome(row) for row in group.rows])
+    for row in group.rows:
         account.add(row)
         if report is not None:
             report(item(row))

@@ -12,7 +12,7 @@ a fact is ever in that text.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -145,7 +145,7 @@ class SinkOptions:
     replacing it.
     """
 
-    may_repeat: Container[str] | None = None
+    may_repeat: Collection[str] | None = None
     durable: bool = False
     busy_timeout: float = 30.0
     append: bool = False
@@ -162,6 +162,9 @@ class Sink(Protocol):
 
     #: Whether the sink keeps outcomes; where it does not, nobody needs to make them.
     keeps_outcomes: bool
+
+    def write_block(self, block: bytes) -> bool:
+        """Take facts as one block of JSON lines, all of them stored; False where it wants them one by one."""
 
     def record_outcomes(self, outcomes: Sequence[SpanOutcome]) -> None:
         """Take skips and losses, where the sink keeps them."""
@@ -193,6 +196,10 @@ class SinkBase:
     def remarks(self) -> list[str]:
         """What a person should know about the run besides receipts: one line each, without content."""
         return []
+
+    def write_block(self, block: bytes) -> bool:
+        """Facts one by one, unless a sink overrides this."""
+        return False
 
     def flush(self) -> None:
         """Nothing is buffered, unless a sink overrides this."""

@@ -52,6 +52,13 @@ class _Lines(SinkBase):
         self._attempt(lambda: self._write_lines(lines))
         return receipts
 
+    def write_block(self, block: bytes) -> bool:
+        """Take lines as they are, where the run knows that no fact comes twice."""
+        if self._done or not self._repeats.nothing_repeats:
+            return False
+        self._attempt(lambda: self._write_lines([block]))
+        return True
+
     def flush(self) -> None:
         """Hand on what is buffered. A file takes its target's place only on `close`."""
         if not self._done:

@@ -10,7 +10,7 @@ two gigabytes with the smallest usual spans (0.8 KB, 2.5 million facts) therefor
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 
 from .base import Delivery, Receipt
 
@@ -70,9 +70,14 @@ class Repeats:
     anything then.
     """
 
-    def __init__(self, may_repeat: Container[str] | None = None) -> None:
+    def __init__(self, may_repeat: Collection[str] | None = None) -> None:
         self._may_repeat = may_repeat
         self._seen = SeenIds()
+
+    @property
+    def nothing_repeats(self) -> bool:
+        """Whether the caller knows that every id comes once."""
+        return self._may_repeat is not None and not self._may_repeat
 
     def sort_out(self, batch: Sequence[Delivery]) -> tuple[list[Receipt], list[bytes]]:
         """A receipt for each fact, and the lines (with their ends) of those that are to be stored."""
