@@ -13,6 +13,7 @@ looking for them everywhere.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ import msgspec
 from ..dialects import gen_ai
 from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS
 from ..facts import MAX_INTEGER
-from ..formats.canonical import CheckedMessage, Decoded, Text, decode_messages, decode_system
+from ..formats.canonical import CheckedMessage, Decoded, Text, ToolCall, decode_messages, decode_system
 from ..genai import Detection, Subject
 from ..settings import Settings
 from ..vocabulary import Outcome
@@ -76,7 +77,7 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
         user = identity.own_user(holders, (), invalid)
         if session is None or invalid:
             return None
-        inputs, outputs = _messages(attributes, ready)
+        inputs, outputs = _messages(attributes, ready, calls_last=span.scope.name in gen_ai.CALLS_FIRST)
         model = _text(attributes, _MODEL)
         provider = _text(attributes, _PROVIDER)
         response_id = _text(attributes, _RESPONSE_ID)
@@ -132,11 +133,16 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
     return bounded(found, settings.max_fact_bytes)
 
 
-def _messages(attributes: dict[str, Any], ready: dict[str, Any]) -> tuple[bytes, bytes]:
-    """Input and output of the fact, encoded; the stored forms of the attributes go to `ready`."""
+def _messages(attributes: dict[str, Any], ready: dict[str, Any], *, calls_last: bool) -> tuple[bytes, bytes]:
+    """Input and output of the fact, encoded; the stored forms of the attributes go to `ready`.
+
+    With `calls_last` messages in which a tool call precedes something else are left to the general way.
+    """
     given = _decoded(attributes, gen_ai.INPUT_MESSAGES, answer=False)
     answer = _decoded(attributes, gen_ai.OUTPUT_MESSAGES, answer=True)
     if len(answer.messages) != 1:
+        raise _Unusual
+    if calls_last and (_calls_first(given.messages) or _calls_first(answer.messages)):
         raise _Unusual
     inputs = _stored(attributes, gen_ai.INPUT_MESSAGES, given.messages, given.surplus, ready)
     outputs = _stored(attributes, gen_ai.OUTPUT_MESSAGES, answer.messages, answer.surplus, ready)
@@ -158,6 +164,15 @@ def _messages(attributes: dict[str, Any], ready: dict[str, Any]) -> tuple[bytes,
         return inputs, outputs
     lead = encode([CheckedMessage("system", list(system), None)])
     return lead[:-1] + b"," + inputs[1:], outputs
+
+
+def _calls_first(messages: list[Any]) -> bool:
+    return any(
+        type(part) is ToolCall and type(behind) is not ToolCall
+        for message in messages
+        if len(message.parts) > 1
+        for part, behind in pairwise(message.parts)
+    )
 
 
 def _decoded(attributes: dict[str, Any], key: str, *, answer: bool) -> Decoded:
