@@ -389,6 +389,23 @@ def test_a_lending_span_is_held_until_its_parent_came(bench: Bench, monkeypatch:
     assert bench.bodies() == 0
 
 
+def test_a_span_that_the_translation_fails_on_costs_only_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sediment_otel.sidecar import translator as module
+
+    original = module.translate_subject
+
+    def fails(subject: Any, *rest: Any) -> Any:
+        if subject.span.span_id.endswith("2"):
+            raise ZeroDivisionError("the-content")
+        return original(subject, *rest)
+
+    monkeypatch.setattr(module, "translate_subject", fails)
+    bench.arrive(call(span=1), call(span=2), call(span=3))
+    bench.run(WINDOW + 1)
+    assert spans_of(bench.facts()) == [1, 3]
+    assert bench.skips() == {"2": "malformed"}
+
+
 def test_entries_are_forgotten_in_the_end(bench: Bench) -> None:
     bench.arrive(details(1, 1), details(None, None))
     bench.arrive(call(span=1), call(span=2, parent=1), agent(span=3, parent=2))

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from .bodies import too_large
 from .http import authorised
-from .intake import Intake, Refusal, not_written
+from .intake import Intake, Refusal, failed, not_written
 from .replies import accepted, status
 
 _SERVICES = (
@@ -31,6 +31,7 @@ _CODES = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     413: grpc.StatusCode.RESOURCE_EXHAUSTED,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
     503: grpc.StatusCode.UNAVAILABLE,
 }
 
@@ -67,7 +68,12 @@ class _Export:
     async def export(self, data: bytes, context: Any) -> Any:
         """Answer one request."""
         try:
-            return await self._answer(data, context)
+            try:
+                return await self._answer(data, context)
+            except (Refusal, asyncio.CancelledError):
+                raise
+            except Exception as error:
+                raise failed(error) from None
         except Refusal as refusal:
             self._intake.count_refusal("grpc", refusal.status)
             details = status(refusal.status, refusal.reason, refusal.retry_after)

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from .bodies import too_large
-from .intake import Intake, Refusal, not_written
+from .intake import Intake, Refusal, failed, not_written
 from .metrics import CONTENT_TYPE as METRICS_TYPE
 from .metrics import Metrics
 from .replies import accepted, content_type, encoded, status
@@ -97,6 +97,8 @@ async def _export(
         return _refuse(refusal, form or "protobuf", intake)
     except ClientDisconnect:
         return Response(status_code=400)  # nobody reads it
+    except Exception as error:
+        return _refuse(failed(error), form or "protobuf", intake)
     intake.count(taken, "http", signal, len(data))
     reply = encoded(accepted(signal, taken.rejected, taken.reason), form)
     return Response(reply, 200, media_type=content_type(form))

@@ -153,6 +153,11 @@ class Intake:
         self._metrics.add("refused_requests_total", protocol=protocol, status=str(status))
 
 
+def failed(error: Exception) -> Refusal:
+    """What is said where this program is at fault. Not to be sent again: the same would happen."""
+    return Refusal(500, f"internal error ({type(error).__name__}): please report it")
+
+
 def not_written(error: Exception) -> Refusal:
     """What is said where the journal failed: nothing was kept, the same request may come again."""
     what = error.what if isinstance(error, JournalError) else "failed"

@@ -46,6 +46,7 @@ CREATE TABLE requests (id INTEGER PRIMARY KEY AUTOINCREMENT, arrived INTEGER NOT
 CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE cursors (sink TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX to_translate ON requests (id) WHERE translated = 0;
+CREATE INDEX released ON requests (arrived) WHERE released = 1;
 CREATE INDEX to_forward ON requests (id) WHERE forwarded = 0;
 """
 
@@ -382,6 +383,7 @@ class Journal:
             raise JournalError("was written by another release", str(self.path), "drain it with that release first")
         if self.forwarding is False:
             database.execute("UPDATE requests SET forwarded = 1 WHERE forwarded = 0")
+            database.execute("UPDATE requests SET released = 1 WHERE released = 0 AND translated = ?", (FREE,))
         database.execute("DELETE FROM bodies WHERE id IN (SELECT id FROM requests WHERE released = 1)")
         return database
 
