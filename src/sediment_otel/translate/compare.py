@@ -45,8 +45,19 @@ def differences(original: Reading, restored: Reading) -> list[Difference]:
 
 
 def _comparable(reading: Reading) -> dict[str, Any]:
-    form = replace_unstorable(genai_form(reading))[0]
-    return {name: typed(value) if name == "fields" else comparable(value) for name, value in form.items()}
+    """The form with JSON text opened, then with NUL and surrogates as a fact has them."""
+    form = genai_form(reading)
+    return {name: _storable(typed(value) if name == "fields" else comparable(value)) for name, value in form.items()}
+
+
+def _storable(value: Any) -> Any:
+    if type(value) is list:
+        return [_storable(item) for item in value]
+    if type(value) is dict:
+        names = replace_unstorable(dict.fromkeys(value))[0]
+        return {name: _storable(item) for name, item in zip(names, value.values(), strict=True)}
+    kind, inner = value
+    return (kind, replace_unstorable(inner)[0]) if kind == "str" else value
 
 
 def _differ(left: Any, right: Any, at: str) -> Iterator[Difference]:

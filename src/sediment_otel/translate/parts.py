@@ -17,6 +17,7 @@ from ..formats.canonical import LONGEST_SENTINEL, SENTINELS
 from ..genai import Loss, Reading, finite, peel
 from ..vocabulary import LossCode
 from .identity import usable_id
+from .redact import replace_unstorable
 
 
 class Aside(msgspec.Struct):
@@ -91,7 +92,7 @@ def tool_name(name: Any) -> str:
     if name is None:
         return ""
     try:
-        return msgspec.json.encode(name).decode()
+        return msgspec.json.encode(replace_unstorable(name)[0]).decode()
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
         return ""
 

@@ -293,15 +293,12 @@ def _fields(call: InferenceCall, reading: Reading, from_raw: bool) -> dict[str, 
         if kept is not None and own != kept:
             found[CURRENT[name]] = kept
         elif kept is None and type(own) is str and REPLACEMENT in own:
-            found.update(dict.fromkeys(_keys_of(own, fields)))
+            names = ("response_model", "request_model") if name == "response_model" else (name,)
+            gone = [key for field in names if usable_id(fields.get(field)) == own for key in GEN_AI.fields[field]]
+            found.update(dict.fromkeys(gone))
     if not from_raw and any(message.finish_reason for message in call.output_messages):
         found[CURRENT["finish_reasons"]] = [message.finish_reason or "" for message in call.output_messages]
     return found
-
-
-def _keys_of(value: str, fields: Mapping[str, Any]) -> list[str]:
-    """The keys of the fields that hold a value."""
-    return [key for name, keys in GEN_AI.fields.items() if usable_id(fields.get(name)) == value for key in keys]
 
 
 def _current(attributes: dict[str, Any], events: list[SpanEvent], span: Span) -> dict[str, Any]:
