@@ -102,6 +102,12 @@ def run(
 
     sources: list[Any] = []
     missing: list[str] = []
+    opened: list[Any] = []
+
+    def sink_for(ids: frozenset[str] | None) -> Any:
+        opened.append(open_sink(out, may_repeat=ids))
+        return opened[-1]
+
     for name in inputs:
         try:
             sources += expand([name])
@@ -118,7 +124,7 @@ def run(
         ):
             result = convert(
                 sources,
-                lambda ids: open_sink(out, may_repeat=ids),
+                sink_for,
                 settings,
                 workers=workers,
                 report=writer.add if report is not None else None,
@@ -140,7 +146,10 @@ def run(
         say(f"sediment-otel: {text}")
     if not quiet:
         summarise(result, out)
-    if missing or result.failed_inputs:
+        for sink in opened:
+            for remark in sink.remarks():
+                say(f"  {remark}")
+    if missing or result.failed_inputs or any(sink.refused for sink in opened):
         return EXIT_UNREADABLE
     if not result.recognised:
         if quiet:

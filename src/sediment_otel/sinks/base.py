@@ -188,6 +188,9 @@ class Sink(Protocol):
 class SinkBase:
     """The part of a sink that is the same everywhere."""
 
+    #: Facts that the target does not have and will not take. `remarks` says why.
+    refused = 0
+
     keeps_outcomes = False
 
     def record_outcomes(self, outcomes: Sequence[SpanOutcome]) -> None:

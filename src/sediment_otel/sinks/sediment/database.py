@@ -128,6 +128,7 @@ class DatabaseSink(SinkBase):
         if stuck is not None:
             raise stuck_error(stuck, self._carrier.where)
         self._tally.add(results)
+        self.refused += sum(RECEIPTS[result.fate] is Receipt.REFUSED for result in results)
         return [RECEIPTS[result.fate] for result in results]
 
     def remarks(self) -> list[str]:

@@ -50,6 +50,7 @@ class SedimentSink(SinkBase):
             if stuck is not None:
                 raise stuck_error(stuck, self._where)
             self._tally.add(results)
+            self.refused += sum(RECEIPTS[result.fate] is Receipt.REFUSED for result in results)
             receipts += [RECEIPTS[result.fate] for result in results]
         return receipts
 
