@@ -152,6 +152,22 @@ def test_a_failing_sink_holds_up_neither_the_store_nor_other_sinks(tmp_path: Pat
         wait_for(lambda: len(good.read_bytes().splitlines()) == 21 and len(bad.read_bytes().splitlines()) == 21)
 
 
+def test_a_crash_before_the_cursor_moved_repeats_nothing_in_a_json_lines_file(tmp_path: Path) -> None:
+    out = tmp_path / "facts.jsonl"
+    sidecar = Sidecar(tmp_path / "data", "-o", str(out)).start()
+    sidecar.send([call(n + 1, 1) for n in range(20)])
+    wait_for(lambda: out.exists() and len(out.read_bytes().splitlines()) == 20)
+    sidecar.settled()
+    assert sidecar.stop() == 0
+    with sqlite3.connect(tmp_path / "data" / "journal.db") as database:
+        assert database.execute("UPDATE cursors SET seq = 5").rowcount == 1
+    with sidecar:
+        sidecar.send([call(100, 1)])
+        wait_for(lambda: len(out.read_bytes().splitlines()) >= 21)
+        wait_for(lambda: sidecar.metric("undelivered_facts") == 0)
+        assert out.read_bytes().splitlines() == sidecar.facts()
+
+
 def test_a_store_that_is_locked_for_a_while_loses_nothing(tmp_path: Path) -> None:
     with Sidecar(tmp_path / "data") as sidecar:
         sidecar.send([call(1, 1)])

@@ -2,14 +2,15 @@
 """From the store to the other sinks. The store is the outbox: facts have a sequence, each sink has a cursor.
 
 One thread per sink, so that one that fails holds up none of the others. A batch is delivered, then the cursor
-is moved on disk: after a crash between the two the batch is delivered again, and sinks know facts by their id (a
-JSON Lines file does so within one run only; its facts that a crash repeats are told apart on start).
+is moved on disk: after a crash between the two the batch is delivered again. Sinks know facts by their id; a JSON
+Lines file does so within one run only, so on start its last lines are compared with the batch that comes next.
 A failing sink is opened anew after a growing delay, for as long as it takes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -67,6 +68,17 @@ def read_after(store: Path, seq: int) -> list[Numbered]:
             )
         )
     return found
+
+
+def without_those_at_the_end_of(path: str, facts: list[Numbered]) -> list[Numbered]:
+    """The facts that are not among the last lines of a JSON Lines file: a crash came before the cursor moved."""
+    if not path.endswith((".jsonl", ".ndjson")) or not os.path.isfile(path):
+        return facts
+    size = sum(len(fact.delivery.encoded) + 1 for fact in facts)
+    with open(path, "rb") as file:
+        file.seek(max(os.path.getsize(path) - 2 * size - 1, 0))
+        there = set(file.read().splitlines())
+    return [fact for fact in facts if fact.delivery.encoded not in there]
 
 
 def last_seq(store: Path) -> int:
@@ -144,9 +156,11 @@ class Outbox:
                     self._stop.wait(self._poll)
                     continue
                 self._waiting_since = self._waiting_since or time.monotonic()
+                new = facts
                 if sink is None:
+                    new = without_those_at_the_end_of(self._url, facts)
                     sink = self._open(self._url)
-                receipts = sink.write([fact.delivery for fact in facts])
+                receipts = sink.write([fact.delivery for fact in new])
                 sink.flush()
             except Exception as error:
                 if sink is not None:
