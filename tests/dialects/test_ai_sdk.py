@@ -186,6 +186,12 @@ def test_an_answer_is_one_message_of_its_parts(given: Any, case: str) -> None:
     assert given({"ai.operationId": CALL, **attributes}).output == expected
 
 
+def test_arguments_in_raw_are_parsed_and_say_how_often(given: Any) -> None:
+    raw = given({"ai.operationId": CALL, "ai.response.toolCalls": CALLS}).fact["raw"]
+    assert raw["span"]["attributes"]["ai.response.toolCalls"][0]["input"] == {"at": "/"}
+    assert sorted(raw["encoding"].values()) == [1, 1]
+
+
 def test_cut_tool_calls_are_truncated_not_silently_gone(given: Any) -> None:
     found = given({"ai.operationId": CALL, "ai.response.toolCalls": '[{"toolCallId": "c1", "toolNa'})
     assert found.translation().reason == "truncated"

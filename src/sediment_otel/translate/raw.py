@@ -107,6 +107,8 @@ def tool_keys(value: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys of a part or message under which text is tool arguments or a tool result."""
     kind = value.get("type")
     keys = _TOOL_TEXT.get(kind, ()) if type(kind) is str else ()
+    if kind is None and "toolCallId" in value:  # a call in a list of nothing but calls (AI SDK)
+        keys = _CALL_KEYS
     if value.get("role") == "tool" and (value.get("tool_call_id") is not None or value.get("id") is not None):
         return (*keys, "content")
     return keys
