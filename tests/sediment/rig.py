@@ -53,8 +53,7 @@ def environment() -> Path:
         raise Unavailable(f"no Python {'.'.join(map(str, OLDEST))} or newer found")
     for command in (
         [base, "-m", "venv", "--clear", str(HOME)],
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-        + ["-r", str(LOCK)],
+        [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes", "-r", str(LOCK)],
     ):
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL)
@@ -169,7 +168,7 @@ class Sediment:
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._core: subprocess.Popen[str] | None = None
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._folder = Path(tempfile.mkdtemp(prefix="sediment-"))
         try:
             self._provision()
