@@ -204,6 +204,17 @@ def test_the_items_of_responses_are_one_answer(given: Any, told_by: dict[str, An
     assert len(given(attributes, name=told_by.get("name", "x")).output) == 1
 
 
+def test_the_items_of_an_earlier_answer_are_one_message_since_the_current_conventions_too(given: Any) -> None:
+    calls = [{"role": "assistant", "parts": [{"type": "tool_call", "id": f"c{i}", "name": "f"}]} for i in range(2)]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.is_streaming": False,
+        "gen_ai.input.messages": [{"role": "user", "parts": [text("q")]}, *calls],
+    }
+    assert [len(m["parts"]) for m in given(attributes, name="openai.response").input] == [1, 2]
+    assert [len(m["parts"]) for m in given(attributes, name="openai.chat").input] == [1, 1, 1]
+
+
 def test_a_summary_inside_a_reasoning_part_becomes_text(given: Any) -> None:
     summary = json.dumps([{"text": "hm", "type": "summary_text"}])
     attributes = {

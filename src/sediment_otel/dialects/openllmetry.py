@@ -101,8 +101,6 @@ def _from_numbered(subject: Subject) -> Content | None:
                 content.problem = content.problems[direction] = error.reason
                 break
             if messages:
-                if _in_items(subject):
-                    messages = merge_assistant(messages)
                 setattr(content, direction, Messages(messages, f"numbered attributes {prefix}"))
                 break
     if content.output is not None and content.input is None and dropped and not content.problems:
@@ -258,10 +256,11 @@ def opened_summary(value: Any) -> Any:
 
 
 def _amend(subject: Subject, reading: Reading) -> None:
-    """Reasoning summaries that since 0.55 stand as JSON text inside a reasoning part become text."""
+    """Items of Responses are joined; summaries that since 0.55 stand as JSON text inside a part become text."""
     gen_ai.amend(subject, reading)
-    if subject.span.name != "openai.response":
+    if not _in_items(subject):
         return
+    gen_ai.merge_items(reading)
     for messages in (reading.input, reading.output):
         if messages is None:
             continue
