@@ -84,9 +84,11 @@ lock: ## resolve the lock file anew (all platforms, Python 3.10 and newer)
 	UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  --group dev $(EXTRAS:%=--extra %) pyproject.toml -o $(LOCK) && \
-	UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	  requirements/captures.in pyproject.toml -o requirements/captures.lock
+	for name in captures captures-openai-v2; do \
+	  UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    requirements/$$name.in pyproject.toml -o requirements/$$name.lock || exit 1; \
+	done
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -129,7 +129,7 @@ def openai_chat_events(whole: dict[str, Any]) -> list[tuple[str | None, Any]]:
     def chunk(delta: dict[str, Any], reason: str | None = None, **more: Any) -> tuple[str | None, Any]:
         return None, {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **more}
 
-    events = [chunk({"role": "assistant", "content": ""})]
+    events = [chunk({"role": "assistant", "content": "" if message["content"] else None})]
     if message.get("reasoning_content"):
         events.append(chunk({"reasoning_content": message["reasoning_content"]}))
     events += [chunk({"content": piece}) for piece in pieces(message["content"] or "")]

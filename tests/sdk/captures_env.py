@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment with real instrumentations, made on demand from `requirements/captures.lock`.
+"""Environments with real instrumentations, made on demand from the locks `requirements/captures*.lock`.
 
-It lies in `.venv-captures` beside the checkout's own environment and is made anew when the lock changes. Tests run
-scripts in it by subprocess, with this checkout installed into it. `SEDIMENT_OTEL_CAPTURES_PYTHON` names another
-Python that has everything already.
+They lie in `.venv-captures*` beside the checkout's own environment and are made anew when their lock changes. Tests
+run scripts in them by subprocess, with this checkout installed into them.
 """
 
 from __future__ import annotations
@@ -19,28 +18,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCK = ROOT / "requirements" / "captures.lock"
-VENV = ROOT / ".venv-captures"
 
 
 @functools.cache
-def captures_python() -> str:
-    """The environment's interpreter. Skips the test, with the reason, where it cannot be made."""
-    given = os.environ.get("SEDIMENT_OTEL_CAPTURES_PYTHON")
-    if given:
-        return given
-    python = str(VENV / "bin" / "python")
+def captures_python(name: str = "captures") -> str:
+    """The interpreter of an environment. Skips the test, with the reason, where it cannot be made."""
+    lock, venv = ROOT / "requirements" / f"{name}.lock", ROOT / f".venv-{name}"
+    python = str(venv / "bin" / "python")
     pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    with (ROOT / ".venv-captures.lock").open("w") as guard:
+    with (ROOT / f".venv-{name}.lock").open("w") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
         _unless_done(
-            VENV / ".locked",
-            LOCK.read_bytes() + sys.version.encode(),
-            [sys.executable, "-m", "venv", "--clear", str(VENV)],
-            [*pip, "--require-hashes", "-r", str(LOCK)],
+            venv / ".locked",
+            lock.read_bytes() + sys.version.encode(),
+            [sys.executable, "-m", "venv", "--clear", str(venv)],
+            [*pip, "--require-hashes", "-r", str(lock)],
         )
         project = [*pip, "--no-deps", "--no-build-isolation", "-e", str(ROOT)]
-        _unless_done(VENV / ".installed", (ROOT / "pyproject.toml").read_bytes(), project)
+        _unless_done(venv / ".installed", (ROOT / "pyproject.toml").read_bytes(), project)
     return python
 
 
@@ -57,11 +52,16 @@ def _unless_done(stamp: Path, made_from: bytes, *commands: list[str]) -> None:
 
 
 def run_in_captures(
-    arguments: list[str], folder: Path, environment: dict[str, str] | None = None, *, timeout: float = 120
+    arguments: list[str],
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    *,
+    name: str = "captures",
+    timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Run the environment's Python with `arguments` in `folder`; fails the test where it does not end with 0."""
     done = subprocess.run(
-        [captures_python(), *arguments],
+        [captures_python(name), *arguments],
         cwd=folder,
         env=clean_environment() | (environment or {}),
         capture_output=True,

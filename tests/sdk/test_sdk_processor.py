@@ -442,7 +442,7 @@ def test_what_the_sink_does_is_not_instrumented() -> None:
 def test_nothing_is_kept_of_a_processor_that_was_shut_down() -> None:
     before = threading.active_count()
     for _ in range(3):
-        tracer, processor, provider = traced(MemorySink(), process=QUICK)
+        tracer, _, provider = traced(MemorySink(), process=QUICK)
         tracer.start_span("chat", attributes=call_attributes(**{"session.id": "s"})).end()
         provider.shutdown()
     gc.collect()

@@ -62,6 +62,11 @@ class PendingCompletion:
         """Whether exporters will be given the span."""
         return self.span.get_span_context().trace_flags.sampled
 
+    @property
+    def recorded(self) -> bool:
+        """Whether the span is one that tells what it is, and will end."""
+        return isinstance(self.span, ReadableSpan)
+
     def may_still_end(self, now: float, patience: float) -> bool:
         """Whether the span is recorded, has not ended, and is worth waiting for."""
         span = self.span

@@ -371,7 +371,9 @@ class Pipeline:
                 quietly_log("note", "a log record or completion cannot be read (%s)", type(error).__name__)
 
     def _take_completion(self, pending: PendingCompletion, now: float, final: bool) -> None:
-        spans_come = self.span_path == "processor" or (self.span_path == "exporter" and pending.sampled)
+        spans_come = pending.recorded and (
+            self.span_path == "processor" or (self.span_path == "exporter" and pending.sampled)
+        )
         if not spans_come and pending.may_still_end(now, self.process.settle) and not final:
             self.notes.append(pending)  # its span is all that comes of it: look again
             return
@@ -379,6 +381,12 @@ class Pipeline:
         if not spans_come:
             with self.account.lock:
                 self.account.held += 1
+        if found.role is SpanRole.CALL and not found.content.get("output") and not self.settings.include_failed:
+            # The hook does not say that a call failed, and the span that would is not recorded: there is no answer.
+            with self.account.lock:
+                self.account.held -= 1
+                self.account.skip(SkipReason.FAILED_CALL)
+            return
         self._settling.add_completion(found, now)
         if not spans_come and found.role is None:
             self._settling.add_span(found.span, now, local_parent=False, session=found.session)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..dialects import gen_ai
-from ..dialects.registry import lends_ids, log_calls, record_dialect
+from ..dialects.registry import join_id, lends_ids, log_calls, record_dialect
 from ..genai import Detection, Subject
 from ..pipeline import log_subject
 from ..settings import Settings
@@ -453,7 +453,7 @@ class Settling:
         return [record for _, record in mine]
 
     def _belongs(self, record: LogRecord, call: _Call) -> bool:
-        response = usable_id(record.attributes.get("gen_ai.response.id"))
+        response = usable_id(join_id(record))
         if response is not None:
             return response == call.glimpse.response_id
         named = record_session(record, self._settings)
