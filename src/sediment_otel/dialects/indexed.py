@@ -130,9 +130,7 @@ _ARGUMENTS = (".arguments", ".function_call_arguments_json")
 def before(attributes: Mapping[str, Any], prefix: str, end: int) -> dict[str, Any]:
     """The attributes without those of `prefix` whose index is `end` or more."""
     return {
-        key: value
-        for key, value in attributes.items()
-        if (index := index_under(key, prefix)) is None or index < end
+        key: value for key, value in attributes.items() if (index := index_under(key, prefix)) is None or index < end
     }
 
 
