@@ -11,6 +11,7 @@ import pytest
 
 from sediment_otel.dialects.openllmetry import blocks_of
 from sediment_otel.dialects.reading import Unreadable
+from sediment_otel.telemetry import LogRecord
 from sediment_otel.vocabulary import SkipReason, SpanRole
 
 CHAT = {"llm.request.type": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "m"}
@@ -280,6 +281,13 @@ def test_messages_lost_to_an_attribute_limit_make_a_call_truncated(
     for index in indices:
         attributes.update(prompt(index, role="user", content="q"))
     assert given(attributes, dropped_attributes=dropped).translation().reason is reason
+
+
+def test_a_record_whose_body_is_an_object_belongs_to_the_call(given: Any) -> None:
+    record = LogRecord(event_name="gen_ai.choice", body={"index": 0, "message": {"content": "hi"}}, time_ns=1)
+    fact = given({**CHAT, **QUESTION}, records=(record,)).fact
+    assert fact["output_messages"][0]["parts"] == [text("hi")]
+    assert fact["raw"]["log_records"][0]["body"] == {"index": 0, "message": {"content": "hi"}}
 
 
 def test_tool_definitions_are_not_read(given: Any) -> None:

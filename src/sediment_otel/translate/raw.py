@@ -353,7 +353,7 @@ def _stored_body(body: Any, at: str, keep: Attributes) -> Any:
     """A body, parsed; where it holds message attributes (the details event), these are parsed as everywhere."""
     found = stored_messages(body, at, keep.encoding)
     if type(body) is dict:
-        for key in sorted(keep.messages.intersection(body)):
+        for key in sorted(key for key in body if key in keep.messages):
             if type(body[key]) is str:
                 found[key] = stored_messages(body[key], f"{at}/{_escaped(key)}", keep.encoding)
     return found
