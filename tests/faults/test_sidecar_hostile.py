@@ -135,6 +135,28 @@ def test_a_memory_budget_refuses_with_a_delay_and_recovers(tmp_path: Path) -> No
         assert sidecar.post(big)[0] == 200
 
 
+def test_large_requests_do_not_starve_each_other(tmp_path: Path) -> None:
+    limits = ["--max-request-bytes", "4MiB", "--memory-budget", "8MiB"]
+    with Sidecar(tmp_path / "data", *limits) as sidecar:
+        bodies = [encode_protobuf_traces([call(n + 1, 1, given="x" * 3_500_000)]) for n in range(6)]
+        statuses: list[int] = []
+        threads = [threading.Thread(target=lambda b=b: statuses.append(sidecar.post(b)[0])) for b in bodies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert statuses == [200] * 6
+        sidecar.settled()
+        assert len(sidecar.facts()) == 6
+
+
+def test_json_that_would_take_a_multiple_of_its_size_is_refused(tmp_path: Path) -> None:
+    with Sidecar(tmp_path / "data") as sidecar:
+        status, _, body = sidecar.post(b'{"resourceSpans":[' + b"{}," * 3_000_000 + b"{}]}", form=JSON)
+        assert status == 413
+        assert "too many JSON objects" in json.loads(body)["message"]
+
+
 def test_a_failing_sink_holds_up_neither_the_store_nor_other_sinks(tmp_path: Path) -> None:
     bad, good = tmp_path / "missing" / "facts.jsonl", tmp_path / "good.jsonl"
     with Sidecar(tmp_path / "data", "-o", str(bad), "-o", str(good)) as sidecar:

@@ -13,7 +13,7 @@ import pickle
 
 import msgspec
 
-from ..dialects.registry import lends_ids, wanted
+from ..dialects.registry import join_id, lends_ids, wanted
 from ..settings import Settings
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from ..translate.glimpse import glimpse_span, record_bits, record_session
@@ -132,7 +132,7 @@ def _record(index: int, record: LogRecord, settings: Settings) -> RecordSeen:
         has_output,
         has_message,
         session[0] if session else None,
-        usable_id(record.attributes.get("gen_ai.response.id")),
+        usable_id(join_id(record)),
         _storable(record.time_ns if record.time_ns is not None else record.observed_ns),
         digest(record),
     )

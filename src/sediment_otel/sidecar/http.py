@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from .bodies import too_large
-from .intake import Intake, Refusal, failed, not_written
+from .intake import BUSY_RETRY, Intake, Refusal, failed, not_written
 from .metrics import CONTENT_TYPE as METRICS_TYPE
 from .metrics import Metrics
 from .replies import accepted, content_type, encoded, status
@@ -48,6 +48,10 @@ def watch_routes(metrics: Metrics, ready: Ready) -> list[Route]:
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show)]
 
 
+#: How long a large request waits for its turn while another one is read.
+TURN_SECONDS = 10.0
+
+
 def application(
     intake: Intake,
     metrics: Metrics,
@@ -59,9 +63,11 @@ def application(
 ) -> Starlette:
     """The application of the OTLP port."""
 
+    large = asyncio.Semaphore(1)
+
     def route(signal: str) -> Route:
         async def export(request: Request) -> Response:
-            return await _export(request, signal, intake, pool, token, read_timeout)
+            return await _export(request, signal, intake, pool, token, read_timeout, large)
 
         return Route(f"/v1/{signal}", export, methods=["POST"])
 
@@ -71,7 +77,13 @@ def application(
 
 
 async def _export(
-    request: Request, signal: str, intake: Intake, pool: ThreadPoolExecutor, token: str | None, read_timeout: float
+    request: Request,
+    signal: str,
+    intake: Intake,
+    pool: ThreadPoolExecutor,
+    token: str | None,
+    read_timeout: float,
+    large: asyncio.Semaphore,
 ) -> Response:
     form = form_of(request.headers.get("content-type", ""))
     try:
@@ -80,7 +92,7 @@ async def _export(
         if form is None:
             raise Refusal(415, "the content type must be application/x-protobuf or application/json")
         intake.admit()
-        body = _Body(request, intake, read_timeout)
+        body = _Body(request, intake, read_timeout, large)
         try:
             data = await body.read()
             loop = asyncio.get_running_loop()
@@ -126,7 +138,9 @@ def authorised(header: str, token: str) -> bool:
 class _Body:
     """A request's body as far as it came, its bytes held against the memory budget."""
 
-    def __init__(self, request: Request, intake: Intake, timeout: float) -> None:
+    def __init__(self, request: Request, intake: Intake, timeout: float, large: asyncio.Semaphore) -> None:
+        self._large = large
+        self._has_turn = False
         self._request = request
         self._intake = intake
         self._timeout = timeout
@@ -150,11 +164,24 @@ class _Body:
                 continue
             if self._held + len(chunk) > self._intake.limit:
                 raise Refusal(413, too_large(self._intake.limit).reason)
+            if self._held + len(chunk) > self._intake.large and not self._has_turn:
+                await self._wait_for_turn()
             self._intake.memory.reserve(len(chunk))
             self._held += len(chunk)
             chunks.append(chunk)
 
+    async def _wait_for_turn(self) -> None:
+        """Large bodies one after the other: together they would use up the memory, and none would get through."""
+        try:
+            await asyncio.wait_for(self._large.acquire(), TURN_SECONDS)
+        except (asyncio.TimeoutError, TimeoutError):
+            raise Refusal(503, "other large requests are being read; send again", BUSY_RETRY) from None
+        self._has_turn = True
+
     def close(self) -> None:
         """Give back what was held."""
+        if self._has_turn:
+            self._large.release()
+            self._has_turn = False
         self._intake.memory.give_back(self._held)
         self._held = 0

@@ -25,6 +25,8 @@ from .metrics import Metrics
 
 #: What a sender is told to wait before it tries again, in seconds.
 BUSY_RETRY, FULL_RETRY = 1.0, 10.0
+#: What one JSON object takes in memory, about, and how much a request may take while it is decoded, in JSON.
+OBJECT_BYTES, MOST_DECODED = 200, 512 * 1024 * 1024
 _KINDS = {"traces": (Span, "span"), "logs": (LogRecord, "log")}
 
 
@@ -86,6 +88,9 @@ class Intake:
         self._settings = settings
         self._metrics = metrics
         self.limit = limit
+        #: From this size on requests are read and decoded one at a time, so that they do not starve each other.
+        self.large = limit // 16
+        self._one_large = threading.Lock()
         self.memory = memory
         self.draining = False
         self.disk_full = False
@@ -111,23 +116,31 @@ class Intake:
         with self.memory.holding(extra):
             if signal == "metrics":
                 return self._metrics_request(form, body)
-            batch = (
-                decode_json(body, strict=True)
-                if form == "json"
-                else decode_protobuf(body, signal="logs" if signal == "logs" else "traces", strict=True)
-            )
-            rejected, reason = _refused(batch, signal, form)
-            kept = [item for item in batch.items if type(item) is _KINDS[signal][0]]
-            entries = look(batch, self._settings)
-            counted = {
-                f"received_{'spans' if signal == 'traces' else 'log_records'}_total": float(len(kept) + entries.unread),
-                "refused_items_total": float(rejected),
-            }
-            used = bool(entries.spans or entries.records or entries.unread)
-            if not used and not (kept and self._journal.forwarding):
-                return Taken(None, rejected, reason, counted)
-            state = WAITING if used else FREE
-            return Taken(self._submit(signal, form, body, pack(entries), state), rejected, reason, counted)
+            if len(body) < self.large:
+                return self._decoded(signal, form, body)
+            if form == "json" and body.count(b"{") * OBJECT_BYTES > MOST_DECODED:
+                raise Refusal(413, "the request has too many JSON objects; send smaller batches, or protobuf")
+            with self._one_large:
+                return self._decoded(signal, form, body)
+
+    def _decoded(self, signal: str, form: str, body: bytes) -> Taken:
+        batch = (
+            decode_json(body, strict=True)
+            if form == "json"
+            else decode_protobuf(body, signal="logs" if signal == "logs" else "traces", strict=True)
+        )
+        rejected, reason = _refused(batch, signal, form)
+        kept = [item for item in batch.items if type(item) is _KINDS[signal][0]]
+        entries = look(batch, self._settings)
+        counted = {
+            f"received_{'spans' if signal == 'traces' else 'log_records'}_total": float(len(kept) + entries.unread),
+            "refused_items_total": float(rejected),
+        }
+        used = bool(entries.spans or entries.records or entries.unread)
+        if not used and not (kept and self._journal.forwarding):
+            return Taken(None, rejected, reason, counted)
+        state = WAITING if used else FREE
+        return Taken(self._submit(signal, form, body, pack(entries), state), rejected, reason, counted)
 
     def _metrics_request(self, form: str, body: bytes) -> Taken:
         if self._journal.forwarding:

@@ -26,6 +26,7 @@ from ..report import Row, row_of, settle, span_outcome
 from ..settings import Settings
 from ..sinks.base import Receipt, SinkError
 from ..sinks.store import Store
+from ..sources.references import completer
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from ..translate.call import Context, Translation, translate_subject
 from ..vocabulary import Outcome, SkipReason, SpanRole
@@ -74,6 +75,7 @@ class Translator:
         self._database = connect(journal, read_only=True)
         self._store = store
         self._settings = settings
+        self._complete = completer(settings)
         self._window = window
         self._keep = keep
         self._send = send
@@ -258,7 +260,8 @@ class Translator:
         context = Context(decision.session, decision.session_source, decision.wrapper, known.incomplete)
         records = [item for item in map(self._item, (r.place for r in known.records)) if type(item) is LogRecord]
         siblings = [item for item in map(self._item, known.siblings) if type(item) is Span]
-        return translate_subject(Subject(span, tuple(records), tuple(siblings)), self._settings, context)
+        subject = Subject(span, tuple(records), tuple(siblings))
+        return translate_subject(self._complete(subject) if self._complete else subject, self._settings, context)
 
     def _item(self, place: Place) -> Any:
         number, index = place
@@ -371,7 +374,7 @@ class Translator:
         taken: set[int] = set()
         for dialect, call in log_calls(found):
             taken.update(id(record) for record in call.records)
-            rows.append(row_of(translate_log_call(dialect, call, self._settings), call.capture_key))
+            rows.append(row_of(translate_log_call(dialect, call, self._settings, self._complete), call.capture_key))
         return rows, sum(id(record) not in taken for record in found)
 
     def _forget(self, now: float) -> None:
