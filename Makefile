@@ -54,7 +54,7 @@ bench: $(STAMP) ## measure translation against its floor
 	$(BIN)/python benchmarks/bench.py
 
 docs: $(STAMP) ## write the pages that are made from tables
-	$(BIN)/python -m sediment_otel.dialects._document docs/dialects.md
+	$(BIN)/python -m sediment_otel.dialects._document docs/dialects.md semconv/dialects.json
 
 serve: $(STAMP) ## start the sidecar (OTLP on 127.0.0.1:4317 and :4318) with a store in out/sidecar
 	@mkdir -p out

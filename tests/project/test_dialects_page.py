@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,15 @@ def test_links_lead_to_sections() -> None:
         assert f"](#{_document._anchor(dialect.title)})" in page
 
 
-def test_the_page_is_written_to_the_file_named(tmp_path: Path) -> None:
-    file = tmp_path / "page.md"
-    assert _document.main([str(file)]) == 0
-    assert file.read_text(encoding="utf-8") == _document.page()
-    assert _document.main(["a", "b"]) == 2
+def test_page_and_tables_are_written_to_the_files_named(tmp_path: Path) -> None:
+    page, tables = tmp_path / "page.md", tmp_path / "tables.json"
+    assert _document.main([str(page), str(tables)]) == 0
+    assert page.read_text(encoding="utf-8") == _document.page()
+    assert tables.read_text(encoding="utf-8") == _document.tables()
+    assert _document.main(["a"]) == 2
+
+
+def test_the_tables_in_the_repository_are_up_to_date() -> None:
+    file = PAGE.parents[1] / "semconv" / "dialects.json"
+    assert file.read_text(encoding="utf-8") == _document.tables(), "out of date: run `make docs`"
+    assert set(json.loads(_document.tables())["dialects"]) == {dialect.name for dialect in DIALECTS}

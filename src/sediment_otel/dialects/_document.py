@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page about dialects, written from the tables that the code itself reads.
+"""The page about dialects and the tables as data, written from what the code itself reads.
 
-`page()` gives its Markdown; `python -m sediment_otel.dialects._document FILE` writes it (`make docs`). A test
-compares the page in the repository with what the tables say, so it cannot fall behind them.
+`page()` gives Markdown, `tables()` JSON; `python -m sediment_otel.dialects._document PAGE TABLES` writes them
+(`make docs`). Tests compare the files in the repository with what the tables say, so they cannot fall behind.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -36,6 +37,25 @@ def page() -> str:
     for dialect in DIALECTS:
         lines += _section(dialect)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def tables() -> str:
+    """Which attribute of which dialect feeds which field, as JSON: dialects in the order of detection."""
+    found = {
+        dialect.name: {
+            "title": dialect.title,
+            "fields": {field: list(keys) for field, keys in dialect.fields.items()},
+            "session": list(dialect.session_keys),
+            "user": list(dialect.user_keys),
+            "messages": sorted(dialect.message_attributes),
+            "numbered_messages": sorted(dialect.indexed),
+            "seen": list(dialect.seen),
+            "not_recoverable": list(dialect.not_recoverable),
+        }
+        for dialect in DIALECTS
+    }
+    common = {"session": [SESSION_KEY, *SESSION_KEYS_BEHIND], "user": list(USER_KEYS)}
+    return json.dumps({"every_dialect": common, "dialects": found}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _overview() -> Iterator[str]:
@@ -115,14 +135,12 @@ def _anchor(title: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page to the one file named, or to standard output."""
-    if len(arguments) > 1:
-        sys.stderr.write("usage: python -m sediment_otel.dialects._document [FILE]\n")
+    """Write the page and the tables to the two files named."""
+    if len(arguments) != 2:
+        sys.stderr.write("usage: python -m sediment_otel.dialects._document PAGE TABLES\n")
         return 2
-    if arguments:
-        Path(arguments[0]).write_text(page(), encoding="utf-8")
-    else:
-        sys.stdout.write(page())
+    for name, text in zip(arguments, (page(), tables()), strict=True):
+        Path(name).write_text(text, encoding="utf-8")
     return 0
 
 
