@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .dialects import gen_ai
-from .dialects.registry import BY_NAME, PRODUCT_SESSION_KEYS, SOURCES
+from .dialects.registry import BY_NAME, SOURCES, session_keys
 from .genai import Messages, Reading, Subject
 from .settings import Settings
 from .telemetry import LogRecord, Span
@@ -185,8 +185,7 @@ def _nested(node: Node) -> str:
 def _session(walked: Walked, node: Node, trace: Sequence[Node], settings: Settings) -> Section:
     """Where a session was looked for, in order, up to where one was found."""
     subject, found = walked.subject, walked.translation
-    known = BY_NAME.get(found.detection.dialect)
-    product = known.session_keys if known is not None and known.session_keys else PRODUCT_SESSION_KEYS
+    product = session_keys(found.detection.dialect)
     holders = _holders(subject)
     rows: list[Row] = []
     absent: list[str] = []

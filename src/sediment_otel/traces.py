@@ -18,11 +18,12 @@ from pathlib import Path
 from .conversion import NAMED_UNREAD, Stretch, Unread, batches_of, first_look, stretches
 from .genai import Subject
 from .index import IndexReader, Resolved, TraceIndex
-from .pipeline import Entries, log_subject, resolved_subject, translate_log_call, translate_resolved, unreadable
+from .pipeline import Entries, log_subject, resolved_subject, unreadable
 from .settings import Settings
 from .sources.files import Input, SourceError, expand
+from .sources.references import completer
 from .telemetry import Rejected, Span
-from .translate.call import Translation
+from .translate.call import Context, Translation, translate_subject
 from .translate.select import Decision
 
 
@@ -53,6 +54,7 @@ class Traces:
         """Every span in the order of the input, then every call that log records alone describe."""
         folder = Path(tempfile.mkdtemp(prefix="sediment-otel-"))
         index = TraceIndex(folder / "index.db")
+        complete = completer(self.settings)
         try:
             parts = self._look(index, progress)
             index.resolve()
@@ -64,11 +66,15 @@ class Traces:
                 if progress is not None:
                     progress("second", part.size)
             for dialect, call in index.log_calls():
-                found = translate_log_call(dialect, call, self.settings)
-                yield Walked(log_subject(dialect, call), Decision(), found)
+                subject = log_subject(dialect, call, complete)
+                yield self._walked(subject, Decision())
         finally:
             index.close()
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _walked(self, subject: Subject, decision: Decision) -> Walked:
+        context = Context(decision.session, decision.session_source, decision.wrapper)
+        return Walked(subject, decision, translate_subject(subject, self.settings, context, whole=True))
 
     def _look(self, index: TraceIndex, progress: Callable[[str, int], None] | None) -> list[tuple[Stretch, int]]:
         parts: list[tuple[Stretch, int]] = []
@@ -99,14 +105,14 @@ class Traces:
 
     def _translations(self, part: Stretch, index: Path, first: int) -> Iterator[Walked]:
         reader = IndexReader(index, first)
+        complete = completer(self.settings)
         ordinal = first
         try:
             for batch in batches_of(part):
                 for item in batch.items:
                     if type(item) is Span:
                         found: Resolved = reader.resolved(ordinal, item)
-                        translation = translate_resolved(item, self.settings, found)
-                        yield Walked(resolved_subject(item, found), found.decision, translation)
+                        yield self._walked(resolved_subject(item, found, complete), found.decision)
                         ordinal += 1
                     elif type(item) is Rejected and item.kind == "span":
                         translation = unreadable(item)

@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES, MESSAGE_KEYS, PRODUCT_SESSION_KEYS, detect, read, salvage
+from ..dialects.registry import (
+    BY_NAME,
+    MESSAGE_ATTRIBUTES,
+    MESSAGE_KEYS,
+    detect,
+    read,
+    references,
+    salvage,
+    session_keys,
+)
 from ..genai import Detection, Loss, Reading, Subject
 from ..settings import Settings
 from ..telemetry import LogRecord, Span
@@ -25,7 +34,6 @@ from .residual import droppable
 from .result import NOTHING, Context, Translation, bounded, skipped
 from .short import short_way
 
-
 _RESIDUAL = RawMode.RESIDUAL.value
 
 
@@ -36,8 +44,8 @@ def translate(
     records: Sequence[LogRecord] = (),
     context: Context = NOTHING,
 ) -> Translation:
-    """Translate one span with the log records that belong to it. See `translate_subject`."""
-    return translate_subject(Subject(span, records=records), settings or Settings(), context)
+    """Translate one span with the log records that belong to it, the whole way. See `translate_subject`."""
+    return translate_subject(Subject(span, records=records), settings or Settings(), context, whole=True)
 
 
 def translate_subject(
@@ -68,8 +76,17 @@ def translate_subject(
     if reading.problem is not None:
         return skipped(span, detection, reading.problem, f"messages at {reading.problem_at}", reading)
     if reading.input is None and reading.output is None:
-        return skipped(span, detection, SkipReason.NO_CONTENT, "neither input nor output carries a message", reading)
+        return skipped(span, detection, SkipReason.NO_CONTENT, _why_empty(subject), reading)
     return _make(subject, settings, context, reading)
+
+
+def _why_empty(subject: Subject) -> str:
+    if subject.unread:
+        return f"content stands elsewhere and was not read: {'; '.join(subject.unread)}"
+    elsewhere = [reference.attribute for reference in references(subject)]
+    if elsewhere:
+        return f"content stands elsewhere ({', '.join(elsewhere)}): --content-location allows reading it"
+    return "neither input nor output carries a message"
 
 
 def is_failed(span: Span) -> bool:
@@ -87,7 +104,7 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
     session = identity.own_session(
         holders,
         settings.session_attributes,
-        dialect.session_keys if dialect and dialect.session_keys else PRODUCT_SESSION_KEYS,
+        session_keys(detection.dialect),
         invalid,
     )
     if session is None and context.session_id is not None:

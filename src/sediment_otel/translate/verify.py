@@ -20,8 +20,9 @@ def verify_call(subject: Subject, settings: Settings, decision: Decision) -> lis
     """
     context = Context(decision.session, decision.session_source, decision.wrapper)
     found = translate_subject(subject, settings, context)
-    if found.encoded is None or found.reading is None:
+    if found.encoded is None:
         return []
+    original = found.reading or read(subject, found.detection)
     try:
         span = restore(found.encoded)
     except RestoreError as error:
@@ -29,4 +30,4 @@ def verify_call(subject: Subject, settings: Settings, decision: Decision) -> lis
     detection = detect(span)
     if detection.role is not SpanRole.CALL:
         return [Difference("", f"is no model call any more: {detection.reason}")]
-    return differences(found.reading, read(Subject(span), detection))
+    return differences(original, read(Subject(span), detection))
