@@ -82,7 +82,10 @@ class ProcessSettings:
     overflow: str = _setting(
         "drop", "OVERFLOW", "when the queue is full: drop the span and count it, or spool it to disk"
     )
-    queue_size: int = _setting(2048, "QUEUE_SIZE", "ended model-call spans, log records and completions that may wait")
+    queue_size: int = _setting(2048, "QUEUE_SIZE", "ended model-call spans that may wait for the worker")
+    waiting_size: int = _setting(
+        2048, "WAITING_SIZE", "calls that may wait for their ancestors; as many log records and completions"
+    )
     batch_size: int = _setting(512, "BATCH_SIZE", "facts that are written together")
     schedule_delay: float = _setting(1.0, "SCHEDULE_DELAY", "seconds between two looks at the queue")
     settle: float = _setting(30.0, "SETTLE", "seconds a call waits for its ancestors, and a log record for its span")

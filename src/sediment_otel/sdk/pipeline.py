@@ -78,13 +78,16 @@ class OpenSpans:
                 while len(table) >= self.most:
                     table.pop(next(iter(table)), None)
 
-    def live(self, trace_id: str, span_id: str) -> Live | None:
+    def is_open(self, span_id: str) -> bool:
+        """Whether the span was started here and has not ended."""
+        reference = self.spans.get(int(span_id, 16))
+        return reference is not None and reference() is not None
+
+    def live(self, span_id: str) -> Live | None:
         """The open span as it is now, and whether its parent is local; None where it is not open here."""
         reference = self.spans.get(int(span_id, 16))
         span = reference() if reference is not None else None
-        if span is None:
-            return None
-        return Live(self.converter.span(span), waits_for_parent(span))
+        return None if span is None else Live(self.converter.span(span), waits_for_parent(span))
 
 
 def kind_of(sink: str | Sink) -> str:
@@ -160,13 +163,10 @@ class Pipeline:
             self.settings,
             settle=self.process.settle,
             tree_size=self.process.tree_size,
-            most_waiting=self.process.queue_size,
-            live=self._live,
+            most_waiting=self.process.waiting_size,
+            open_spans=self.open,
         )
         self._worker: threading.Thread | None = None
-
-    def _live(self, trace_id: str, span_id: str) -> Live | None:
-        return self.open.live(trace_id, span_id)
 
     def set_span_path(self, path: str | None) -> None:
         """Where spans come from: "processor" (their starts are seen, too), "exporter", or nowhere."""

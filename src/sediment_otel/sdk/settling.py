@@ -19,9 +19,9 @@ forgotten is decided first. Times are seconds of any rising clock; the caller br
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -61,6 +61,16 @@ class Live(NamedTuple):
 
     span: Span
     local_parent: bool
+
+
+class Open(Protocol):
+    """The spans that were started and have not ended, as far as the caller follows them."""
+
+    def is_open(self, span_id: str) -> bool:
+        """Whether the span is one of them."""
+
+    def live(self, span_id: str) -> Live | None:
+        """The span as it is now, where it is one of them."""
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,8 +121,8 @@ class _Trace:
 class Settling:
     """The undecided part of the traces of one process.
 
-    `live` finds a span that was started and has not ended. With `follows_open` it knows them all (a processor);
-    without (an exporter) a local parent that was not seen may still come.
+    With `follows_open` the caller knows all open spans (a processor); without (an exporter) a local parent that was
+    not seen may still come.
     """
 
     def __init__(
@@ -122,14 +132,14 @@ class Settling:
         settle: float,
         tree_size: int,
         most_waiting: int,
-        live: Callable[[str, str], Live | None],
+        open_spans: Open,
         follows_open: bool = False,
     ) -> None:
         self._settings = settings
         self._settle = settle
         self._tree_size = tree_size
         self._most_waiting = most_waiting
-        self._live = live
+        self._open = open_spans
         self.follows_open = follows_open
         self._traces: OrderedDict[str, _Trace] = OrderedDict()
         self._remembered = 0
@@ -271,7 +281,7 @@ class Settling:
             key, (arrived, _) = next(iter(self._records.items()))
             if not final and arrived + self._settle > now:
                 break
-            if not final and self._live(*key) is not None:  # a long call
+            if not final and self._open.is_open(key[1]):  # a long call
                 self._records[key] = (now, self._records[key][1])
                 self._records.move_to_end(key)
                 continue
@@ -320,7 +330,7 @@ class Settling:
         return chain, False
 
     def _may_still_end(self, call: _Call, span_id: str) -> bool:
-        if not self.follows_open or self._live(call.span.trace_id, span_id) is not None:
+        if not self.follows_open or self._open.is_open(span_id):
             return True
         if call.missed is None:
             call.missed = self._round
@@ -349,7 +359,7 @@ class Settling:
                 parent, local = known.glimpse.parent_span_id, known.local_parent
                 continue
             incomplete = incomplete or local
-            live = self._live(call.span.trace_id, parent)
+            live = self._open.live(parent)
             if live is None:
                 break
             found.append(glimpse_span(0, live.span, self._settings))

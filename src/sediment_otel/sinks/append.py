@@ -77,6 +77,10 @@ class JsonLinesAppend(SinkBase):
         except OSError as error:
             raise sink_error(error, self._path) from None
         finally:
+            if fcntl is not None:
+                # Closing is not enough: a child forked meanwhile has this descriptor, too, and would keep the lock.
+                with suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 
