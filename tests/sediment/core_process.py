@@ -3,7 +3,7 @@
 
 `read`: every inference call of the organisation as JSON; `count`: how many there are; `empty`: forget all of them;
 `accept`: a developer accepts what each call answered, found by its model call id; `map`: for each call null, or why
-the trainer mapping refuses it.
+the trainer mapping refuses it; `endorse`: a derived bundle in which every call has an accepted commit of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sediment_core import DeveloperDecision, FactStore
 from sediment_core.postgres_engine import create_postgres_engine
+from sediment_derive.attribution import AttributionSource
+from sediment_derive.split import split_of
+from sediment_export import read_derived_bundle, write_derived_bundle
+from sediment_export.attributed_completions import AttributedCompletion, AttributedCompletionPolicy
 from sediment_export.trainer import TrainerMappingError, map_inference_call
 
 
@@ -25,7 +31,9 @@ def read(store: FactStore, org: str) -> list[Any]:
 def empty() -> None:
     engine = create_postgres_engine(os.environ["SEDIMENT_BOOTSTRAP_DATABASE_URL"])
     with engine.begin() as connection:
-        connection.exec_driver_sql("TRUNCATE inference_calls, inference_call_aliases, sessions, developer_decisions CASCADE")
+        connection.exec_driver_sql(
+            "TRUNCATE inference_calls, inference_call_aliases, sessions, developer_decisions CASCADE"
+        )
     engine.dispose()
 
 
@@ -45,6 +53,34 @@ def accept(store: FactStore, org: str) -> int:
         for call in store.read_inference_calls(org)
     ]
     return sum(store.store_decisions(decisions))
+
+
+def endorse(store: FactStore, org: str, source: str, out: str) -> int:
+    """Attribution needs a repository with the code that each call wrote, which no trace carries: it is said here."""
+    calls = {call.inference_call_id: call for call in store.read_inference_calls(org)}
+    decisions = {decision.call_id: decision for decision in store.read_decisions(org)}
+    bundle = read_derived_bundle(Path(source))
+    provenance = bundle.rollouts[0].provenance
+    rows = [
+        AttributedCompletion(
+            org_id=org,
+            session_id=call.session_id,
+            inference_call_id=name,
+            repo="acme/repo",
+            commit_sha="0" * 40,
+            file_path=f"{name}.txt",
+            similarity_score=1.0,
+            attribution_source=AttributionSource.GIT_NOTES,
+            decisions=[decisions[call.model_call_id]],
+            ci_outcomes=[],
+            provenance=replace(provenance, policy_version=AttributedCompletionPolicy().policy_version),
+            split=split_of(call.session_id, bundle.policy.eval_fraction),
+        )
+        for name, call in calls.items()
+    ]
+    rows.sort(key=lambda row: (row.repo, row.commit_sha, row.file_path, row.inference_call_id))
+    write_derived_bundle(replace(bundle, attributed_completions=tuple(rows)), Path(out))
+    return len(rows)
 
 
 def reasons(store: FactStore, org: str) -> dict[str, str | None]:
@@ -67,6 +103,7 @@ def main() -> None:
         "count": lambda asked: len(store.read_rollout_inference_calls(asked["org"])),
         "empty": lambda asked: empty(),
         "accept": lambda asked: accept(store, asked["org"]),
+        "endorse": lambda asked: endorse(store, asked["org"], asked["source"], asked["out"]),
         "map": lambda asked: reasons(store, asked["org"]),
     }
     for line in sys.stdin:
