@@ -30,6 +30,7 @@ from .report import Account, Row, item, row_of, settle, span_outcome, totals
 from .settings import Settings
 from .sinks.base import Delivery, Receipt, Sink
 from .sources.files import Input, SourceError, decode_document
+from .sources.references import completer
 from .telemetry import Batch, Rejected
 from .translate.identity import capture_id, inference_call_id
 
@@ -152,7 +153,7 @@ def _rows(stretch: Stretch, settings: Settings, index: Path, first: int) -> Iter
     """The second pass over one stretch."""
     reader = IndexReader(index, first)
     try:
-        for found in second_pass(batches_of(stretch), settings, reader, first):
+        for found in second_pass(batches_of(stretch), settings, reader, first, completer(settings)):
             yield row_of(found)
     finally:
         reader.close()
@@ -325,15 +326,21 @@ def _run(
             for group in _second_pass(parts, settings, pool, index.path, folder, result, progress):
                 _deliver(group, out, result.account, report)
             calls = index.log_calls()
-            rows = (row_of(translate_log_call(dialect, call, settings), call.capture_key) for dialect, call in calls)
-            for group in _grouped(rows):
-                _deliver(Group(group), out, result.account, report)
+            complete = completer(settings)
+            rows = (
+                row_of(translate_log_call(dialect, call, settings, complete), call.capture_key)
+                for dialect, call in calls
+            )
+            for some in _grouped(rows):
+                _deliver(Group(some), out, result.account, report)
     finally:
         index.close()
     return result
 
 
 def _repeated_ids(index: TraceIndex, settings: Settings) -> frozenset[str] | None:
+    if index.has_orphans():  # calls among records have ids that only they know
+        return None
     calls = index.repeated_calls(MOST_REPEATED)
     if calls is None:
         return None

@@ -200,6 +200,8 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
     content: Mapping[str, Any] | None = None
     #: What the subject is, where that is known already (a call among log records).
     detection: Detection | None = None
+    #: References to content that were not read, and why.
+    unread: tuple[str, ...] = ()
 
 
 class Messages(msgspec.Struct, gc=False):

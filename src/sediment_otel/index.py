@@ -203,6 +203,10 @@ class TraceIndex:
                 "INSERT INTO decisions (ordinal, wrapper, session, session_source, repeated) VALUES (?,?,?,?,?)", found
             )
 
+    def has_orphans(self) -> bool:
+        """Whether there are log records that belong to no span."""
+        return bool(self.records and self._db.execute("SELECT 1 FROM records WHERE owner IS NULL LIMIT 1").fetchone())
+
     def log_calls(self) -> Iterator[tuple[str, LogCall]]:
         """Calls that log records alone describe, by dialect, in the order of their first record."""
         if not self.records:

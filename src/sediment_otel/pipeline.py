@@ -9,11 +9,12 @@ reads files, clocks or the environment.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from .dialects.base import LogCall
-from .dialects.registry import lends_ids, wanted
+from .dialects.registry import join_id, lends_ids, wanted
 from .genai import Detection, Subject
 from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry
 from .otlp.light import read_light
@@ -107,35 +108,44 @@ def _record_entry(position: int, record: LogRecord, settings: Settings) -> Recor
         has_output,
         has_message,
         session[0] if session else None,
-        usable_id(record.attributes.get("gen_ai.response.id")),
+        usable_id(join_id(record)),
         record.time_ns if record.time_ns is not None else record.observed_ns,
         pickle.dumps(record),
     )
 
 
-def second_pass(batches: Iterable[Batch], settings: Settings, found: IndexReader, first: int) -> Iterator[Translation]:
+#: Reads what a subject only points to; the edge has it where the user allows that, the core has none.
+Complete: TypeAlias = "Callable[[Subject], Subject] | None"
+
+
+def second_pass(
+    batches: Iterable[Batch], settings: Settings, found: IndexReader, first: int, complete: Complete = None
+) -> Iterator[Translation]:
     """Translations of the spans of a stretch, in the order of the input; `first` is its first ordinal."""
     ordinal = first
     for batch in batches:
         for item in batch.items:
             if type(item) is Span:
-                yield translate_resolved(item, settings, found.resolved(ordinal, item))
+                yield translate_resolved(item, settings, found.resolved(ordinal, item), complete)
                 ordinal += 1
             elif type(item) is Rejected and item.kind == "span":
                 yield unreadable(item)
                 ordinal += 1
 
 
-def translate_resolved(span: Span, settings: Settings, resolved: Resolved) -> Translation:
+def translate_resolved(
+    span: Span, settings: Settings, resolved: Resolved, complete: Complete = None
+) -> Translation:
     """One span with what the first pass found for it."""
     decision = resolved.decision
     context = Context(decision.session, decision.session_source, decision.wrapper)
-    return translate_subject(resolved_subject(span, resolved), settings, context)
+    return translate_subject(resolved_subject(span, resolved, complete), settings, context)
 
 
-def resolved_subject(span: Span, resolved: Resolved) -> Subject:
+def resolved_subject(span: Span, resolved: Resolved, complete: Complete = None) -> Subject:
     """The span with the records and siblings that the first pass found for it."""
-    return Subject(span, resolved.records, resolved.siblings)
+    subject = Subject(span, resolved.records, resolved.siblings)
+    return subject if complete is None else complete(subject)
 
 
 _UNREADABLE = Detection("none", SpanRole.OTHER, "the span cannot be read")
@@ -147,12 +157,12 @@ def unreadable(rejected: Rejected) -> Translation:
     return Translation(Outcome.SKIPPED, span, _UNREADABLE, SkipReason.MALFORMED, f"{rejected.place}: {rejected.reason}")
 
 
-def translate_log_call(dialect: str, call: LogCall, settings: Settings) -> Translation:
+def translate_log_call(dialect: str, call: LogCall, settings: Settings, complete: Complete = None) -> Translation:
     """A call that log records alone describe."""
-    return translate_subject(log_subject(dialect, call), settings, Context())
+    return translate_subject(log_subject(dialect, call, complete), settings, Context())
 
 
-def log_subject(dialect: str, call: LogCall) -> Subject:
+def log_subject(dialect: str, call: LogCall, complete: Complete = None) -> Subject:
     """The subject of such a call: a span that has nothing but times, and the records."""
     first = call.records[0]
     times = [time for record in call.records if (time := record.time_ns or record.observed_ns) is not None]
@@ -166,7 +176,7 @@ def log_subject(dialect: str, call: LogCall) -> Subject:
         scope=first.scope,
     )
     detection = Detection(dialect, SpanRole.CALL, "log records of a call whose span is not there")
-    return Subject(
+    subject = Subject(
         span,
         call.records,
         log_only=True,
@@ -174,6 +184,7 @@ def log_subject(dialect: str, call: LogCall) -> Subject:
         content=call.content,
         detection=detection,
     )
+    return subject if complete is None else complete(subject)
 
 
 __all__ = [

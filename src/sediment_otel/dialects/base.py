@@ -59,6 +59,19 @@ class LogCall:
     failed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Content of one direction (`input`, `output`, `system`) that stands elsewhere, under `text`.
+
+    With `index` the address is in a list of files: the row whose column `index[0]` is `index[1]` has it in `index[2]`.
+    """
+
+    direction: str
+    attribute: str
+    text: str = ""
+    index: tuple[str, str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One producer's way of writing. All tables map a field to attribute keys, the first usable one wins.
@@ -90,6 +103,10 @@ class Dialect:
     wants_record: Callable[[LogRecord], bool] | None = None
     #: Calls among log records that belong to no span.
     log_calls: Callable[[Iterable[LogRecord]], Iterable[LogCall]] | None = None
+    #: Content that stands outside the telemetry, where its own dialect says so.
+    references: Callable[[Subject], Iterable[Reference]] | None = None
+    #: Keys, on spans and records, of an id that is the same on all that belongs to a call (besides the response id).
+    join_keys: tuple[str, ...] = ()
     #: Spans that are no calls but lend ids to their parent call.
     lends_ids: Callable[[Span], bool] | None = None
     #: Prefixes under which messages are flattened into numbered attributes.

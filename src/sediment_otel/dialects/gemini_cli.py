@@ -74,6 +74,8 @@ def wants_record(record: LogRecord) -> bool:
 
 
 def _read(subject: Subject) -> Content | None:
+    if not subject.records:
+        return None
     content = Content()
     rows: tuple[tuple[str, str, str, Callable[[Any], list[Any]]], ...] = (
         ("input", REQUEST, REQUEST_TEXT, _request),

@@ -15,11 +15,12 @@ from typing import Any
 
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
 
+from ..formats.exchange import read_request, read_response
 from ..formats.messages import merge_assistant, read_message, read_parts
 from ..genai import Content, Detection, Messages, Reading, Subject, loads, plain
 from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
-from .base import Dialect, LogCall, Signs, Source
+from .base import Dialect, LogCall, Reference, Signs, Source
 from .reading import Unreadable, content_of, key_rows, messages_of, opened, system_of
 
 NAME = "gen_ai"
@@ -364,6 +365,25 @@ def _take(content: Content, direction: str, value: Any, where: str) -> None:
     setattr(content, direction, messages)
 
 
+#: How an attribute is called that names where messages stand, in code and in documentation.
+REFERENCE_ENDS = ("_ref", ".ref")
+
+
+def references(subject: Subject) -> Iterator[Reference]:
+    """Where the messages stand that the completion hook put elsewhere; not for a direction that is here as well."""
+    holders = [subject.span.attributes, *(event.attributes for event in subject.span.events if event.name == DETAILS)]
+    holders += [record.attributes for record in subject.records]
+    for direction, keys in MESSAGE_KEYS.items():
+        names_of = [key + end for key in keys for end in REFERENCE_ENDS]
+        if any(holder.get(key) is not None for holder in holders for key in keys):
+            continue
+        for holder in holders:
+            found = next(((key, holder[key]) for key in names_of if type(holder.get(key)) is str), None)
+            if found is not None:
+                yield Reference(direction, *found)
+                break
+
+
 def _from_outside(subject: Subject) -> Content | None:
     outside = subject.content
     if not outside:
@@ -373,13 +393,27 @@ def _from_outside(subject: Subject) -> Content | None:
     try:
         if outside.get("system") is not None:
             content.system = system_of(outside["system"], where)
-        if outside.get("input") is not None:
+        _whole_exchange(outside, where, content)
+        if outside.get("input") is not None and content.input is None:
             content.input = messages_of(outside["input"], where, answer=False)
-        if outside.get("output") is not None:
+        if outside.get("output") is not None and content.output is None:
             content.output = messages_of(outside["output"], where, answer=True)
     except Unreadable as error:
         content.problem = error.reason
     return content
+
+
+def _whole_exchange(outside: Any, where: str, content: Content) -> None:
+    """What stands outside may be a model service's whole request and response."""
+    request, response = outside.get("input"), outside.get("output")
+    if type(request) is dict and "role" not in request:
+        messages, system = read_request(request)
+        content.input = Messages(messages, where) if messages else None
+        if system and content.system is None:
+            content.system = Messages([{"role": "system", "parts": system}], where)
+    if type(response) is dict and "parts" not in response:
+        answer = read_response(response)
+        content.output = Messages(answer, where) if answer else None
 
 
 def wants_record(record: LogRecord) -> bool:

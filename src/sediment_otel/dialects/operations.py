@@ -12,9 +12,7 @@ from ..vocabulary import SpanRole
 from . import gen_ai
 
 
-def by_operation(
-    dialect: str, span: Span, operations: Mapping[str, SpanRole] = gen_ai.OPERATIONS
-) -> Detection | None:
+def by_operation(dialect: str, span: Span, operations: Mapping[str, SpanRole] = gen_ai.OPERATIONS) -> Detection | None:
     """The detection under the dialect's name; None where the span names no operation."""
     operation = span.attributes.get(gen_ai.OPERATION)
     if type(operation) is not str:
@@ -34,3 +32,12 @@ def milliseconds(value: Any) -> int | None:
     if type(value) is float:
         return int(value) if 0 <= value < 2.0**53 else None
     return value if type(value) is int and 0 <= value < 2**53 else None
+
+
+def whole(value: Any) -> int | None:
+    """A count, as a number or as digits in text; None where it is no count."""
+    if type(value) is str and len(value) <= 20 and value.strip().isdecimal():
+        return int(value)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and value >= 0 else None

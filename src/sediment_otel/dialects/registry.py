@@ -18,6 +18,7 @@ from . import (
     agent_framework,
     ai_sdk,
     anthropic_sdk,
+    claude_code,
     copilot,
     gemini_cli,
     gen_ai,
@@ -33,7 +34,7 @@ from . import (
     semantic_kernel,
     strands,
 )
-from .base import Dialect, LogCall, Source
+from .base import Dialect, LogCall, Reference, Source
 from .indexed import MessageKeys
 from .salvage import salvaged
 
@@ -53,6 +54,7 @@ DIALECTS: tuple[Dialect, ...] = (
     semantic_kernel.DIALECT,
     agent_framework.DIALECT,
     copilot.DIALECT,
+    claude_code.DIALECT,
     gemini_cli.DIALECT,
     anthropic_sdk.DIALECT,
     gen_ai.DIALECT,
@@ -149,6 +151,33 @@ def log_calls(records: Iterable[LogRecord]) -> Iterator[tuple[str, LogCall]]:
                 rest = [record for record in rest if not dialect.wants_record(record)]
                 for call in dialect.log_calls(mine):
                     yield dialect.name, call
+
+
+def references(subject: Subject) -> list[Reference]:
+    """The content of a call that stands outside the telemetry, as its dialect and the current conventions name it."""
+    dialect = BY_NAME.get((subject.detection or detect(subject.span)).dialect)
+    found = list(gen_ai.references(subject))
+    if dialect is not None and dialect.references is not None:
+        found += dialect.references(subject)
+    return found
+
+
+def join_id(record: LogRecord) -> Any:
+    """What says which call a log record belongs to: the response id, or its dialect's own id of the call."""
+    value = record.attributes.get("gen_ai.response.id")
+    if value is None:
+        known = BY_NAME.get(record_dialect(record))
+        keys = known.join_keys if known is not None else ()
+        value = next((record.attributes[key] for key in keys if record.attributes.get(key) is not None), None)
+    return value
+
+
+def span_join_id(span: Span, dialect: str) -> Any:
+    """The same for a span."""
+    value = span.attributes.get("gen_ai.response.id")
+    known = BY_NAME.get(dialect) if value is None else None
+    keys = known.join_keys if known is not None else ()
+    return value if not keys else next((span.attributes[k] for k in keys if span.attributes.get(k) is not None), None)
 
 
 def session_keys(dialect: str) -> tuple[str, ...]:

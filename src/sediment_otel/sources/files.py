@@ -100,7 +100,7 @@ class Input:
     @contextmanager
     def _opened(self) -> Iterator[io.BufferedReader]:
         try:
-            raw: Any = _open_url(self.url or "") if self.path is None else open(self.path, "rb", buffering=0)  # noqa: SIM115
+            raw: Any = open_url(self.url or "") if self.path is None else open(self.path, "rb", buffering=0)  # noqa: SIM115
         except SourceError:
             raise
         except OSError as error:
@@ -253,7 +253,8 @@ def _remote(url: str) -> list[Input]:
     return [Input(_shown(name), url=name, size=size) for name, size in zip(names, sizes, strict=True)]
 
 
-def _open_url(url: str) -> Any:
+def open_url(url: str) -> Any:
+    """A binary stream of what a URL names. Raises `SourceError`."""
     filesystem, path = _fsspec(url)
     try:
         return filesystem.open(path, "rb")

@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dialects import gen_ai
-from ..dialects.registry import PRODUCT_SESSION_KEYS, detect, read, record_dialect, session_keys, shows_no_sign
+from ..dialects.registry import (
+    PRODUCT_SESSION_KEYS,
+    detect,
+    read,
+    record_dialect,
+    session_keys,
+    shows_no_sign,
+    span_join_id,
+)
 from ..genai import Detection, Subject
 from ..otlp.light import LightSpan
 from ..settings import Settings
@@ -54,7 +62,7 @@ def glimpse_span(ordinal: int, span: Span, settings: Settings) -> Glimpse:
         is_failed(span),
         value,
         source,
-        identity.usable_id(span.attributes.get("gen_ai.response.id")),
+        identity.usable_id(span_join_id(span, detection.dialect)),
         span.start_ns,
         span.end_ns,
     )
