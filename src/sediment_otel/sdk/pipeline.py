@@ -12,7 +12,8 @@ runs with instrumentation suppressed so that no request of ours is traced. Nothi
 - *A failing sink* is tried again for `retry` seconds, then its facts are counted as dropped; after that each batch
   has one try until one succeeds. The queue takes in what it can meanwhile.
 - *Fork.* The child starts with an empty queue, a new worker and a newly opened sink; what was queued is the
-  parent's.
+  parent's. A fork waits until the worker is not inside the sink (for `FORK_PATIENCE` at most): a lock of SQLite or
+  of the file that was held at that moment would be held in the child for ever.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ from .spool import Spool
 
 #: Queue for spans that do not look like model calls: so many times the other one.
 OTHERS_FACTOR = 8
+#: Seconds for which a fork waits for the sink.
+FORK_PATIENCE = 1.0
 #: Waits between two tries of a failing sink, in seconds; the last one repeats.
 BACKOFF = (0.05, 0.2, 0.5, 1.0)
 #: Sinks whose connection must not be touched in a forked child, not even by being collected.
@@ -157,6 +160,9 @@ class Pipeline:
         self._stop = False
         self._abandoned = False
         self._unsampled: set[int] = set()
+        #: Held while the sink works.
+        self._in_sink = threading.RLock()
+        self._held_for_fork = False
         self._failing = False
         self._retry_until = float("inf")
         self._settling = Settling(
@@ -297,11 +303,22 @@ class Pipeline:
         sink, self._sink = self._sink, None
         if sink is not None:
             try:
-                sink.close()
+                with self._in_sink:
+                    sink.close()
             except Exception as error:
                 quietly_log("close", "the sink did not close: %s", describe(error))
 
-    # -- after a fork, in the child
+    # -- around a fork
+
+    def before_fork(self) -> None:
+        """Wait until the sink is at rest."""
+        self._held_for_fork = self._in_sink.acquire(timeout=FORK_PATIENCE)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._held_for_fork:
+            self._held_for_fork = False
+            self._in_sink.release()
 
     def after_fork(self) -> None:
         """Start anew: the parent's queue, threads and file handles are the parent's."""
@@ -469,7 +486,8 @@ class Pipeline:
         outcomes = [span_outcome(row) for row in rows if row.is_call]
         if outcomes and self._sink is not None and not self._abandoned:
             try:
-                self._sink.record_outcomes(outcomes)
+                with self._in_sink:
+                    self._sink.record_outcomes(outcomes)
             except Exception as error:
                 quietly_log("outcomes", "the sink does not take outcomes: %s", describe(error))
         with self.account.lock:
@@ -487,9 +505,10 @@ class Pipeline:
             if self._abandoned:
                 return None
             try:
-                if self._sink is None:
-                    self._sink = open_sink(str(self._target), append=True)
-                receipts = self._sink.write(batch)
+                with self._in_sink:
+                    if self._sink is None:
+                        self._sink = open_sink(str(self._target), append=True)
+                    receipts = self._sink.write(batch)
             except Exception as error:
                 self._count_delivery(type(error).__name__)
                 quietly_log("sink", "facts could not be written: %s", describe(error))

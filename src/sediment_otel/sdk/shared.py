@@ -14,6 +14,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opentelemetry import trace
@@ -142,12 +143,19 @@ def _follow_forks(pipeline: Pipeline) -> None:
     if hasattr(os, "register_at_fork"):
         reference = weakref.ref(pipeline)
 
-        def in_child() -> None:
-            alive = reference()
-            if alive is not None:
-                alive.after_fork()
+        def tell(step: str) -> Callable[[], None]:
+            def told() -> None:
+                alive = reference()
+                if alive is not None:
+                    getattr(alive, step)()
 
-        os.register_at_fork(after_in_child=in_child)
+            return told
+
+        os.register_at_fork(
+            before=tell("before_fork"),
+            after_in_parent=tell("after_fork_in_parent"),
+            after_in_child=tell("after_fork"),
+        )
 
 
 def _after_fork() -> None:
