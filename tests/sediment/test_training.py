@@ -10,13 +10,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import conformance.captures_check as captures_check
 import pytest
 import rig
 
+import conformance.captures_check as captures_check
 from sediment_otel.facts import InferenceCall
 from sediment_otel.translate.trainer import refusals
-
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 

@@ -22,7 +22,8 @@ Examples:
   sediment-otel convert traces.jsonl | sediment-otel validate -
 
 Each fault is one line on standard output: FILE:LINE (in a store: FILE:ID), the field, and the rule it breaks. The same
-fact twice is named and does no harm; two facts of one inference_call_id with different content do.
+fact twice is named and does no harm; two facts of one inference_call_id with different content do. A warning says
+what Sediment's trainers would refuse in a valid fact, why the trace made it so, and what would cure it.
 
 Exit codes: 0 every fact is valid; 1 an input could not be read; 2 wrong usage; 3 a fact is invalid, or conflicts with
 another one, or there is none.
@@ -45,8 +46,10 @@ def run(paths: list[str], *, quiet: bool) -> int:
     """Check every fact, name every fault; the exit code."""
     from ..facts import FactError, InferenceCall
     from .inputs import FactFiles, count
+    from .trainer import TrainerWarnings
 
     files = FactFiles(paths)
+    warnings = TrainerWarnings()
     total: Counter[str] = Counter()
     seen: dict[bytes, tuple[bytes, str]] = {}
     with progress("validating", files.size, quiet) as advance:
@@ -65,6 +68,7 @@ def run(paths: list[str], *, quiet: bool) -> int:
             key, content = _short(fact.inference_call_id.encode()), _short(record.data)
             first = seen.setdefault(key, (content, record.place))
             if first[1] == record.place:
+                warnings.add(record.place, fact)
                 continue
             kind = "duplicate" if first[0] == content else "conflict"
             total[kind] += 1
@@ -75,6 +79,8 @@ def run(paths: list[str], *, quiet: bool) -> int:
         faults = [f"{total['invalid']} invalid"]
         faults += [count(total[kind], kind) for kind in ("duplicate", "conflict") if total[kind]]
         say(f"{count(total['facts'], 'fact')}: {', '.join(faults)}")
+        for line in warnings.lines():
+            say(line)
     if files.failed:
         return EXIT_UNREADABLE
     if total["invalid"] or total["conflict"] or not total["facts"]:

@@ -154,7 +154,7 @@ def _why_unresolved(call: InferenceCall) -> tuple[str, str]:
     if "missing_id" in codes:
         return "a tool part came without an id", "use an instrumentation that records tool call ids"
     return (
-        "no earlier message of the input holds the call",
+        "no earlier message of the input holds a call of this id",
         "send the assistant message with the call along with its result, and do not cut the history between them",
     )
 
