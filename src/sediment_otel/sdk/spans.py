@@ -85,7 +85,9 @@ class SedimentSpanProcessor(SpanProcessor):
                 return
             session = self._sessions.pop(span_id, None) if self._sessions else None
             pipeline = self._pipeline
-            if HINTS.isdisjoint(span.attributes or ()):
+            # The mapping behind `attributes`: the property puts a proxy around it, which costs more than the look.
+            attributes = getattr(span, "_attributes", None)
+            if HINTS.isdisjoint(span.attributes or () if attributes is None else attributes):
                 if session is None and len(self._others) < pipeline.others_room:
                     self._others.append(span)
                 else:
