@@ -11,7 +11,7 @@ import pytest
 
 from sediment_otel.dialects.registry import detect, read
 from sediment_otel.facts import InferenceCall, InferenceMessage, TextPart
-from sediment_otel.genai import Subject
+from sediment_otel.genai import Subject, peel
 from sediment_otel.settings import Settings
 from sediment_otel.telemetry import LogRecord, Span, SpanEvent
 from sediment_otel.translate.call import translate_subject
@@ -102,8 +102,64 @@ def test_text_that_a_message_only_carries_in_raw_comes_back_to_its_place() -> No
     ]
     span = _span({"gen_ai.input.messages": json.dumps([{"role": "", "parts": []}, {"role": "user", "parts": parts}])})
     for raw in ("full", "residual"):
-        back = json.loads(restore(_fact(span, raw)).attributes["gen_ai.input.messages"])
+        fact = _fact(span, raw)
+        back = json.loads(restore(fact).attributes["gen_ai.input.messages"])
         assert back == [{"role": "", "parts": []}, {"role": "user", "parts": parts}]
+    assert left_out(fact["raw"]) == {"gen_ai.input.messages"}
+
+
+MARKS = {
+    "bytes": {"$bytes": "aGk="},
+    "a number": {"$float": "NaN"},
+    "an escape": {"$literal": {"$bytes": "aGk="}},
+    "no real mark": {"$float": ["NaN"]},
+}
+
+
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS.keys())
+@pytest.mark.parametrize("raw", ["full", "residual"])
+@pytest.mark.parametrize("write", [lambda value: value, json.dumps], ids=["structured", "text"])
+def test_an_object_that_looks_like_a_mark_comes_back_as_the_object(mark: Any, raw: str, write: Any) -> None:
+    parts = [
+        {"type": "tool_call", "id": "a", "name": "f", "arguments": mark},
+        {"type": "tool_call_response", "id": "a", "response": json.dumps([mark])},
+        {"type": "unknown", "inner": mark},
+        {"type": "function", "function": mark},
+    ]
+    span = _span({"gen_ai.input.messages": write([{"role": "user", "parts": parts}]), "custom": mark, "$bytes": "aGk="})
+    back = restore(_fact(span, raw))
+    (message,) = json.loads(back.attributes["gen_ai.input.messages"])
+    assert message["parts"][0]["arguments"] == mark
+    assert peel(message["parts"][1]["response"])[0] == [mark]
+        [mark],
+        json.dumps([mark], separators=(",", ":")),
+    )
+    assert message["parts"][2]["inner"] == mark
+    assert back.attributes["custom"] == mark
+    assert back.attributes["$bytes"] == "aGk="
+
+
+def test_raw_holds_the_trace_to_the_last_layer_of_text() -> None:
+    """Text that was parsed for `raw` is text again, of as many layers, wherever it stood."""
+    arguments = '{"path":"a/b~c"}'
+    call = {"type": "tool_call", "id": "a", "name": "f", "arguments": arguments}
+    messages = json.dumps([{"role": "assistant", "parts": [call]}], separators=(",", ":"))
+    record = LogRecord(
+        trace_id=TRACE,
+        span_id=SPAN,
+        time_ns=START,
+        observed_ns=START + 1,
+        event_name="gen_ai.assistant.message",
+        severity_number=9,
+        body={"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}]},
+        attributes={"gen_ai.input.messages": messages, "blob": b"\x00", "none": None, "nan": [1.5, True]},
+    )
+    event = SpanEvent(name="e/~", time_ns=START, attributes={"gen_ai.prompt": json.dumps(messages)})
+    span = _span({"gen_ai.output.messages": messages}, events=[event], dropped_attributes=2, status_message="bad")
+    subject = subject_of(_fact(span, records=(record,))["raw"])
+    assert subject is not None
+    assert subject.span == span
+    assert subject.records == (record,)
 
 
 def test_events_that_held_the_messages_are_gone_and_other_events_stay() -> None:
