@@ -70,8 +70,7 @@ load: $(STAMP) ## load the sidecar for two minutes and measure it against conver
 interop: ## put the JSON exporter, the Node SDK and the collector rotel into out/interop, for the sidecar's tests
 	@mkdir -p out/interop/node
 	$(PYTHON) -m venv out/interop/python
-	out/interop/python/bin/pip install -qq --disable-pip-version-check msgspec zstandard opentelemetry-proto opentelemetry-sdk \
-	  opentelemetry-semantic-conventions opentelemetry-exporter-otlp-json-http rotel
+	out/interop/python/bin/pip install -qq --disable-pip-version-check . opentelemetry-exporter-otlp-json-http rotel
 	npm install --silent --no-audit --no-fund --prefix out/interop/node \
 	  $(foreach kind,grpc http proto,@opentelemetry/exporter-trace-otlp-$(kind) @opentelemetry/exporter-logs-otlp-$(kind))
 
