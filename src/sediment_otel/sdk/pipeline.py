@@ -42,6 +42,7 @@ from ..report import Row, row_of, settle, span_outcome
 from ..settings import ProcessSettings, Settings
 from ..sinks import Delivery, Receipt, Sink, SinkError, open_sink
 from ..sinks.base import UnknownSink
+from ..sources.references import completer
 from ..translate.call import Translation, translate_subject
 from ..translate.identity import usable_id
 from ..vocabulary import DropReason, Outcome, SkipReason, SpanRole
@@ -132,6 +133,7 @@ class Pipeline:
         self._spool = Spool(process.spool_directory, process.spool_bytes)
         self.converter = Converter()
         self.open = OpenSpans(process.open_spans, self.converter)
+        self._complete = completer(settings)
         #: "processor" or "exporter", where spans come at all.
         self.span_path: str | None = None
         #: Log records come through a log exporter, some time after their span.
@@ -463,7 +465,10 @@ class Pipeline:
             with self.account.lock:
                 self.account.held += 1
         try:
-            found = translate_subject(without_repeated_content(subject), self.settings, ready.context)
+            subject = without_repeated_content(subject)
+            if self._complete is not None:
+                subject = self._complete(subject)
+            found = translate_subject(subject, self.settings, ready.context)
         except Exception as error:  # translation never raises; if it does, that span is the cost
             quietly_log("translate", "a span cannot be translated (%s)", type(error).__name__)
             detection = subject.detection or Detection("none", SpanRole.OTHER, "")
