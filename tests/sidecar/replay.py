@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -43,9 +42,12 @@ def telemetry(path: Path) -> tuple[list[Span], list[LogRecord]]:
 
 def converted(*paths: Path) -> list[bytes]:
     """The facts that `convert` makes of files."""
-    code = "from sediment_otel.cli import main; main()"
-    command = [sys.executable, "-c", code, "convert", *map(str, paths), *SETTINGS, "--quiet"]
-    return subprocess.run(command, check=False, stdout=subprocess.PIPE).stdout.splitlines()
+    from sediment_otel.cli import app  # not there where only the exporters are
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "facts.jsonl"
+        app(["convert", *map(str, paths), *SETTINGS, "--quiet", "-o", str(out)], standalone_mode=False)
+        return out.read_bytes().splitlines()
 
 
 def _resource(item: Any) -> SdkResource:
