@@ -133,9 +133,7 @@ def second_pass(
                 ordinal += 1
 
 
-def translate_resolved(
-    span: Span, settings: Settings, resolved: Resolved, complete: Complete = None
-) -> Translation:
+def translate_resolved(span: Span, settings: Settings, resolved: Resolved, complete: Complete = None) -> Translation:
     """One span with what the first pass found for it."""
     decision = resolved.decision
     context = Context(decision.session, decision.session_source, decision.wrapper)
@@ -166,9 +164,10 @@ def log_subject(dialect: str, call: LogCall, complete: Complete = None) -> Subje
     """The subject of such a call: a span that has nothing but times, and the records."""
     first = call.records[0]
     times = [time for record in call.records if (time := record.time_ns or record.observed_ns) is not None]
+    own = call.capture_key is None  # else the records were written in some other span, or in none
     span = Span(
-        trace_id=first.trace_id or "",
-        span_id=first.span_id or "",
+        trace_id=first.trace_id or "" if own else "",
+        span_id=first.span_id or "" if own else "",
         start_ns=call.start_ns,
         end_ns=call.end_ns if call.end_ns is not None else max(times, default=None),
         status_code="error" if call.failed else "unset",

@@ -7,8 +7,11 @@ A chat has a session of its own, which outranks the conversation id (one per tur
 
 from __future__ import annotations
 
-from ..genai import Detection
+import re
+
+from ..genai import Detection, Messages, Reading, Subject
 from ..telemetry import Span
+from ..vocabulary import SkipReason
 from .base import Dialect, Signs
 from .operations import by_operation
 
@@ -30,13 +33,43 @@ def detect(span: Span) -> Detection | None:
     return None
 
 
+REASONING = "copilot_chat.reasoning_content"
+#: What Chat put at the end of an attribute that it cut at 64 000 characters.
+CUT = re.compile(r"\.\.\.\[truncated, original \d+ chars\]\Z")
+
+
+def _amend(subject: Subject, reading: Reading) -> None:
+    """Reasoning stands apart from the answer; system instructions are plain text, and may be cut."""
+    text = subject.span.attributes.get(REASONING)
+    if type(text) is str and text.strip():
+        _reason(reading, text)
+    for part in reading.system.open()[0]["parts"] if reading.system is not None else ():
+        if type(part) is dict and type(part.get("content")) is str and CUT.search(part["content"][-60:]):
+            reading.problem, reading.problem_at = SkipReason.TRUNCATED, "/system"
+
+
+def _reason(reading: Reading, text: str) -> None:
+    part = {"type": "reasoning", "content": text}
+    messages = reading.output.open() if reading.output is not None else []
+    first = messages[0] if messages else None
+    if reading.output is None:
+        reading.output = Messages([{"role": "assistant", "parts": [part]}], f"span attribute {REASONING}")
+    elif type(first) is dict and type(first.get("parts")) is list and not any(map(_is_reasoning, first["parts"])):
+        reading.output.replace([{**first, "parts": [part, *first["parts"]]}, *messages[1:]])
+
+
+def _is_reasoning(part: object) -> bool:
+    return type(part) is dict and part.get("type") == "reasoning"
+
+
 DIALECT = Dialect(
     name=NAME,
     title="GitHub Copilot",
     detect=detect,
     signs=Signs(keys=SESSION_KEYS, scopes=tuple(SERVICES), services=tuple(SERVICES)),
     session_keys=SESSION_KEYS,
-    seen=(),
+    amend=_amend,
+    seen=("Copilot Chat (documentation)", "Copilot CLI 1.0 (documentation and strings of the program)"),
     not_recoverable=(
         "the model service: Copilot names itself",
         "which call a tool's result answers, in the history of Chat",
