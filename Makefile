@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.installed
 LOCK := requirements/dev.lock
-EXTRAS := otlp fsspec fast sidecar
+EXTRAS := otlp fsspec fast sidecar deliver parquet kafka
 UV := uv==0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types bench docs wheel lock clean serve faults load interop
+.PHONY: help run test restarts lint format types bench docs wheel lock clean serve faults load interop
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{printf "%-16s%s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ run: $(STAMP) ## convert an example agent session into a fact store and show wha
 
 test: $(STAMP) ## run all tests
 	$(BIN)/python -m pytest -q
+
+restarts: $(STAMP) ## deliver 10 000 facts into a real Sediment that is killed and restarted twice
+	SEDIMENT_DELIVERY_FACTS=10000 $(BIN)/python -m pytest -q -s tests/sediment/test_delivery_through_restarts.py
 
 lint: $(STAMP) ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -87,7 +90,10 @@ lock: ## resolve the lock file anew (all platforms, Python 3.10 and newer)
 	  UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    requirements/$$name.in pyproject.toml -o requirements/$$name.lock || exit 1; \
-	done
+	done && \
+	UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.12 --upgrade \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  requirements/sediment.in -o requirements/sediment.lock
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -52,7 +52,7 @@ def test_a_file_url_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "facts", "facts.txt", "facts.gz", "jsonl", "ftp://host/facts.jsonl", "\x00", "\x00.db", "."]
+    "name", ["", "facts", "facts.txt", "facts.gz", "jsonl", "ftp://host/facts.txt", "\x00", "\x00.db", "."]
 )
 def test_an_unknown_name_is_told_what_is_accepted(name: str) -> None:
     with pytest.raises(SinkError, match=r"accepted are - .*FILE\.jsonl.*FILE\.db"):

@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from .append import JsonLinesAppend
-from .atomic import AtomicFile, sink_error
+from .atomic import sink_error
 from .base import DEFAULT_OPTIONS, Delivery, Receipt, SinkBase, SinkError, SinkOptions
+from .remote import is_remote, shown, written
 from .seen import Repeats
 
 
@@ -83,12 +84,15 @@ class _Lines(SinkBase):
 
 
 class JsonLinesFile(_Lines):
-    """Facts into a file, which takes its target's place on `close`. `.gz` and `.zst` compress."""
+    """Facts into a file, which takes its target's place on `close`. `.gz` and `.zst` compress.
+
+    The file may be one of an object store: any URL that fsspec knows.
+    """
 
     def __init__(self, path: str, options: SinkOptions = DEFAULT_OPTIONS) -> None:
-        super().__init__(path, options)
-        compress = COMPRESSIONS.get(os.path.splitext(path)[1].lower())
-        self._file = AtomicFile(path)
+        super().__init__(shown(path) if is_remote(path) else path, options)
+        compress = COMPRESSIONS.get(os.path.splitext(path.split("?", 1)[0] if is_remote(path) else path)[1].lower())
+        self._file = written(path)
         self._compressor = compress(self._file.file) if compress else None
         self._out: Any = self._compressor or self._file.file
 
@@ -147,7 +151,9 @@ class JsonLinesStream(_Lines):
 
 
 def json_lines(path: str, options: SinkOptions = DEFAULT_OPTIONS) -> SinkBase:
-    """The sink for a file name: replaces the file, or adds to it with the option `append`."""
+    """The sink for a file name or URL: replaces the file, or adds to it with the option `append`."""
+    if options.append and is_remote(path):
+        raise SinkError("cannot be added to", shown(path), "write to a directory of Parquet files (URL/facts.parquet/)")
     return JsonLinesAppend(path, options) if options.append else JsonLinesFile(path, options)
 
 

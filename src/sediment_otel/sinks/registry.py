@@ -19,7 +19,8 @@ class SinkRow(NamedTuple):
 
     `names` are whole names, `suffixes` ends of file names, `schemes` of URLs. `factory` is
     `module:callable`, imported when the sink is first used; it takes the location (unless the sink is
-    known by name alone) and a `SinkOptions`.
+    known by name alone) and a `SinkOptions`. `remote` sinks are also known by the suffix of any URL, whose
+    scheme is fsspec's affair.
     """
 
     factory: str
@@ -27,6 +28,7 @@ class SinkRow(NamedTuple):
     names: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
+    remote: bool = False
 
 
 _HERE = "sediment_otel.sinks"
@@ -36,8 +38,16 @@ SINKS: tuple[SinkRow, ...] = (
         f"{_HERE}.jsonl:json_lines",
         "FILE.jsonl (also .ndjson, with .gz or .zst)",
         suffixes=tuple(f".{kind}{packed}" for kind in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst")),
+        remote=True,
+    ),
+    SinkRow(
+        f"{_HERE}.parquet:parquet",
+        "FILE.parquet (or DIRECTORY.parquet/, by day and organisation)",
+        suffixes=(".parquet", ".parquet/"),
+        remote=True,
     ),
     SinkRow(f"{_HERE}.store:Store", "FILE.db (also .sqlite, .sqlite3)", suffixes=(".db", ".sqlite", ".sqlite3")),
+    SinkRow(f"{_HERE}.kafka:KafkaSink", "kafka://BROKERS/TOPIC", schemes=("kafka",)),
     SinkRow(
         f"{_HERE}.sediment.gateway:SedimentSink",
         "sediment+https://HOST (a running Sediment)",
@@ -65,6 +75,9 @@ def open_sink(url: str, **options: Any) -> Sink:
     if scheme and scheme[1].lower() != "file":
         for row in SINKS:
             if scheme[1].lower() in row.schemes:
+                return cast(Sink, _load(row.factory)(url, chosen))
+        for row in SINKS:
+            if row.remote and url.split("?", 1)[0].lower().endswith(row.suffixes):
                 return cast(Sink, _load(row.factory)(url, chosen))
         raise _unknown(f"{scheme[1]}://…")
     path = unquote(urlsplit(url).path) if scheme else url
