@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,15 @@ class Node:
 def nodes() -> st.SearchStrategy[list[Node]]:
     node = st.builds(
         Node,
-        parent=st.none() | st.integers(0, 6),
-        role=st.sampled_from(["chat", "chat", "chat", "invoke_agent", "execute_tool", "other"]),
+        parent=st.sampled_from([None, 0, 0, 0, 1, 1, 2, 3]),
+        role=st.sampled_from(["chat", "chat", "chat", "chat", "invoke_agent", "execute_tool", "other"]),
         answer=st.booleans(),
-        asks=st.booleans(),
-        session=st.none() | st.sampled_from(["s", "t"]),
-        response=st.none() | st.sampled_from(["r", "q"]),
-        failed=st.booleans(),
+        asks=st.sampled_from([True, True, False]),
+        session=st.sampled_from(["s", "s", "t", None]),
+        response=st.sampled_from([None, None, "r", "q"]),
+        failed=st.sampled_from([False, False, False, True]),
     )
-    return st.lists(node, min_size=1, max_size=8)
+    return st.lists(node, min_size=2, max_size=6)
 
 
 def attributes_of(node: Node, number: int) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def attributes_of(node: Node, number: int) -> dict[str, Any]:
     }
 
 
-def run(tree: list[Node], tracer: trace.Tracer) -> None:
+def run(tree: list[Node], tracer: trace.Tracer, after_each: Callable[[], Any]) -> None:
     """Start the spans in order, end each after its children."""
     spans: list[Any] = []
     children: dict[int | None, list[int]] = {}
@@ -80,6 +81,7 @@ def run(tree: list[Node], tracer: trace.Tracer) -> None:
         if tree[number].failed:
             spans[number].set_status(Status(StatusCode.ERROR))
         spans[number].end()
+        after_each()
 
     for root in children.get(None, ()):
         end(root)
@@ -113,19 +115,22 @@ class Bytes(MemorySink):
         return super().write(batch)
 
 
-@given(tree=nodes(), flush_between=st.booleans())
-@settings(max_examples=60)
+@given(tree=nodes(), step_by_step=st.booleans())
+@settings(max_examples=150)
 def test_any_trace_gives_the_same_facts_and_skips_by_every_way(
-    tree: list[Node], flush_between: bool, tmp_path_factory: Any
+    tree: list[Node], step_by_step: bool, tmp_path_factory: Any
 ) -> None:
     processed, exported, memory = Bytes(), Bytes(), InMemorySpanExporter()
     processor = SedimentSpanProcessor(processed, Settings(), QUIET, meter_provider=NO_METERS)
     exporter = SedimentSpanExporter(exported, Settings(), QUIET, meter_provider=NO_METERS)
     provider = provider_with(processor, SimpleSpanProcessor(exporter), SimpleSpanProcessor(memory))
-    run(tree, provider.get_tracer("t"))
-    if flush_between:
-        processor.force_flush()
-        exporter.force_flush()
+
+    def flush() -> None:
+        if step_by_step:
+            processor.force_flush()
+            exporter.force_flush()
+
+    run(tree, provider.get_tracer("t"), flush)
     provider.shutdown()
     facts, skipped = converted(memory.get_finished_spans(), tmp_path_factory.mktemp("tree"))
     for sink, part in ((processed, processor), (exported, exporter)):
