@@ -302,7 +302,9 @@ class Settling:
             return True
         failed = glimpse.failed and not glimpse.has_output and not self._settings.include_failed
         needs_session = glimpse.session is None and call.session is None and not failed
-        needs_nest = not glimpse.has_output and not glimpse.failed
+        # A failed attempt with nothing inside it is that, whatever stands around it.
+        alone = glimpse.failed and glimpse.span_id not in self._children_of(call.span.trace_id)
+        needs_nest = not glimpse.has_output and not alone
         if not needs_session and not needs_nest:
             return False
         chain, open_end = self._chain(call)
@@ -313,6 +315,10 @@ class Settling:
             if not needs_session and not needs_nest:
                 return False
         return open_end
+
+    def _children_of(self, trace_id: str) -> Mapping[str, list[str]]:
+        tree = self._traces.get(trace_id)
+        return tree.children if tree is not None else {}
 
     def _chain(self, call: _Call) -> tuple[list[Glimpse], bool]:
         """The ended ancestors, the nearest first, and whether the last one's parent may still end."""
