@@ -12,6 +12,7 @@ from ..telemetry import Span
 from ..vocabulary import SpanRole
 from . import gen_ai
 from .base import Dialect, Signs
+from .operations import by_operation
 
 NAME = "opencode"
 
@@ -20,9 +21,9 @@ SESSION_SPAN, CALL_SPAN, TOOL_SPAN = "opencode.session", "gen_ai.chat", "opencod
 
 
 def detect(span: Span) -> Detection | None:
-    """The names of the plugins' spans, which name no operation."""
+    """The names of the plugins' spans; most name no operation."""
     if gen_ai.OPERATION in span.attributes:
-        return None
+        return by_operation(NAME, span) if span.name in (CALL_SPAN, SESSION_SPAN) else None
     if span.name == CALL_SPAN and "gen_ai.system" in span.attributes:
         return Detection(NAME, SpanRole.CALL, f"a span {CALL_SPAN} with its system")
     if span.name.startswith(SESSION_SPAN):
