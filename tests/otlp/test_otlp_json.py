@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sediment_otel.otlp import decode_json, decode_object
-from sediment_otel.otlp.typed import read_typed
+from sediment_otel.otlp.plain import read_plain
 from sediment_otel.telemetry import LogRecord, Rejected, Resource, Scope, Span, SpanEvent, SpanLink
 
 TRACE, SPAN, PARENT = "ab" * 16, "cd" * 8, "ef" * 8
@@ -110,8 +110,8 @@ def test_snake_case_means_the_same(strict: bool) -> None:
     assert decode_json(json.dumps(snake(FULL)), strict=strict).items == [FULL_SPAN]
 
 
-def test_a_standard_document_takes_the_typed_way() -> None:
-    assert read_typed(json.dumps(FULL).encode()) == [FULL_SPAN]
+def test_a_standard_document_takes_the_fast_way() -> None:
+    assert read_plain(json.dumps(FULL).encode()) == [FULL_SPAN]
 
 
 def test_the_older_library_names_are_read() -> None:

@@ -19,7 +19,7 @@ from sediment_otel.otlp import (
     encode_protobuf_traces,
 )
 from sediment_otel.otlp.fields import KINDS, STATUSES
-from sediment_otel.otlp.typed import read_typed
+from sediment_otel.otlp.plain import read_plain
 from sediment_otel.telemetry import Batch, LogRecord, Rejected, Resource, Scope, Span, SpanEvent, SpanLink
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -187,7 +187,7 @@ def test_a_document_with_any_part_replaced_never_raises_and_both_ways_agree(
         well_formed(decode_object(changed, strict=strict))
         well_formed(decode_json(text, strict=strict))
     for strict in (False, True):
-        fast = read_typed(text, strict)
+        fast = read_plain(text, strict)
         if fast is not None:
             slow = decode_object(json.loads(text), strict=strict).items
             assert repr(slow) == repr(fast)  # repr: NaN equals itself

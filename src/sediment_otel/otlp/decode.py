@@ -16,12 +16,12 @@ from .dumps import read_dump
 from .fields import Unreadable
 from .json_form import SCOPED_FIELDS, TOO_DEEP, Item, read_group, read_log, read_request, read_span, rejected
 from .parse import ParseError, parse_json, parse_several
-from .typed import read_typed
+from .plain import read_plain
 
 
 def decode_json(data: bytes | str, *, strict: bool = False) -> Batch:
     """Telemetry of one JSON text; text that is not JSON gives one `Rejected` of kind "document"."""
-    spans = read_typed(data, strict)
+    spans = read_plain(data, strict)
     if spans is not None:
         return Batch(items=list(spans))
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A first look at OTLP JSON: ids, times, status and attribute keys, with values left unread.
 
-Skipping over a string costs far less than taking it in. `read_light` is all or nothing, as `typed.read_typed`
+Skipping over a string costs far less than taking it in. `read_light` is all or nothing, as `plain.read_plain`
 is: None where the document is not plain OTLP JSON of traces, and the full decoder must look at it. Both
 accept the same documents.
 """
@@ -15,7 +15,7 @@ import msgspec
 from ..telemetry import Resource, Scope
 from .fields import SPAN_ID_BYTES, Unreadable, read_id, read_time
 from .json_form import read_status
-from .typed import is_hex, resource_of, scope_of
+from .plain import is_hex, resource_of, scope_of
 
 
 class _Pair(msgspec.Struct, forbid_unknown_fields=True, gc=False):
