@@ -27,8 +27,9 @@ from .vocabulary import LossCode, SkipReason, SpanRole
 Message: TypeAlias = "dict[str, Any]"
 Part: TypeAlias = "dict[str, Any]"
 
-#: Objects with only one of these keys are marks of `raw`: bytes, a non-finite number, an escaped object.
-MARKS = frozenset({"$bytes", "$float", "$literal"})
+#: Objects with only one of these keys are marks of `raw`: bytes, a non-finite number, an escaped object, bytes that
+#: stand in a file of their own.
+MARKS = frozenset({"$bytes", "$float", "$literal", "$blob"})
 #: How many layers of JSON text are opened at most; a text that nests deeper stays text from there on.
 MAX_LAYERS = 16
 #: Integers of more digits than Python converts by default are refused: their conversion is quadratic.

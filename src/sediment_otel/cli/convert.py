@@ -59,6 +59,10 @@ def register(app: typer.Typer) -> None:
         report: Annotated[
             Path | None, typer.Option("--report", metavar="FILE", help="What became of each span, as JSON.")
         ] = None,
+        blobs: Annotated[
+            str | None,
+            typer.Option("--blobs", metavar="URL", help="Directory or URL for images and other bytes of raw."),
+        ] = None,
         org: Org = None,
         session_attribute: SessionAttribute = None,
         session_id: SessionId = None,
@@ -86,11 +90,21 @@ def register(app: typer.Typer) -> None:
             salvage=salvage,
             content_locations=content_location,
         )
-        raise typer.Exit(run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet))
+        raise typer.Exit(
+            run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet, blobs=blobs)
+        )
 
 
 def run(
-    inputs: list[str], out: str, report: Path | None, settings: Any, *, workers: int, strict: bool, quiet: bool
+    inputs: list[str],
+    out: str,
+    report: Path | None,
+    settings: Any,
+    *,
+    workers: int,
+    strict: bool,
+    quiet: bool,
+    blobs: str | None = None,
 ) -> int:
     """Convert, write the report, tell the summary; the exit code."""
     from ..conversion import convert
@@ -106,6 +120,10 @@ def run(
 
     def sink_for(ids: frozenset[str] | None) -> Any:
         opened.append(open_sink(out, may_repeat=ids))
+        if blobs is not None:
+            from ..sinks.blobs import BlobSink, BlobStore
+
+            opened.append(BlobSink(opened.pop(), BlobStore(blobs)))
         return opened[-1]
 
     for name in inputs:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec import DecodeError
 
 from .common import (
     EXIT_DONE,
@@ -52,17 +53,23 @@ def register(app: typer.Typer) -> None:
         to: Annotated[
             str | None, typer.Option("--to", metavar="URL", help="Send the spans to an OTLP/HTTP endpoint.")
         ] = None,
+        blobs: Annotated[
+            str | None,
+            typer.Option("--blobs", metavar="URL", help="Where convert --blobs put images and other bytes."),
+        ] = None,
         quiet: Quiet = False,
     ) -> None:
         """Turn facts into OTLP spans."""
         if to is not None and out != "-":
             fail("give either -o or --to, not both", EXIT_USAGE)
-        raise typer.Exit(run(facts, out, to, quiet=quiet))
+        raise typer.Exit(run(facts, out, to, quiet=quiet, blobs=blobs))
 
 
-def run(paths: list[str], out: str, to: str | None, *, quiet: bool) -> int:
+def run(paths: list[str], out: str, to: str | None, *, quiet: bool, blobs: str | None = None) -> int:
     """Restore every fact; the exit code."""
     from ..sinks.base import ReaderGone, StorageError
+    from ..sinks.blobs import BlobStore
+    from ..translate.blobs import BlobError, bring_back, refers
     from ..translate.restore import RestoreError
     from ..translate.restore import restore as restored
     from .inputs import FactFiles, count
@@ -72,13 +79,16 @@ def run(paths: list[str], out: str, to: str | None, *, quiet: bool) -> int:
     done = wrong = 0
     rejected = 0
     try:
+        store = BlobStore(blobs) if blobs is not None else None
         with progress("restoring", files.size, quiet) as advance, opened(out, to) as spans:
             for record in files.records(advance):
                 try:
                     if record.problem is not None:
                         raise RestoreError("fact", record.problem)
-                    span = restored(record.data)
-                except RestoreError as error:
+                    if store is None and refers(record.data):
+                        raise RestoreError("raw", "refers to blobs: name their place with --blobs URL")
+                    span = restored(record.data if store is None else bring_back(record.data, store.get))
+                except (RestoreError, BlobError, DecodeError) as error:
                     wrong += 1
                     if wrong <= NAMED:
                         say(f"sediment-otel: {record.place}: {error}")
