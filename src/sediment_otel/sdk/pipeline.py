@@ -9,20 +9,16 @@ runs with instrumentation suppressed so that no request of ours is traced. Nothi
   that were queued at that moment: they came before the end of their span.
 - *Overload.* With a full queue a span is dropped and counted, or goes through the spool. A span that does not look
   like a call is counted as skipped without a look.
-- *A failing sink* is tried again for `retry` seconds, then its facts are counted as dropped; after that each batch
-  has one try until one succeeds. The queue takes in what it can meanwhile.
+- *A failing sink* is tried again for a while (`outlet`), then its facts are counted as dropped. The queue takes in
+  what it can meanwhile.
 - *Fork.* The child starts with an empty queue, a new worker and a newly opened sink; what was queued is the
-  parent's. A fork waits until the worker is not inside the sink (for `FORK_PATIENCE` at most): a lock of SQLite or
-  of the file that was held at that moment would be held in the child for ever.
+  parent's.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -40,8 +36,7 @@ from ..dialects.registry import wanted
 from ..genai import Detection
 from ..report import Row, row_of, settle, span_outcome
 from ..settings import ProcessSettings, Settings
-from ..sinks import Delivery, Receipt, Sink, SinkError, open_sink
-from ..sinks.base import UnknownSink
+from ..sinks import Receipt, Sink
 from ..sources.references import completer
 from ..translate.call import Translation, translate_subject
 from ..translate.identity import usable_id
@@ -49,60 +44,14 @@ from ..vocabulary import DropReason, Outcome, SkipReason, SpanRole
 from .account import Account, Snapshot, publish
 from .completion import PendingCompletion, without_repeated_content
 from .convert import Converter, waits_for_parent
-from .quiet import LOGGER, describe, quietly_log
-from .settling import Live, Ready, Settling
+from .open_spans import OpenSpans
+from .outlet import Outlet, kind_of
+from .quiet import LOGGER, quietly_log
+from .settling import Ready, Settling
 from .spool import Spool
 
 #: Queue for spans that do not look like model calls: so many times the other one.
 OTHERS_FACTOR = 8
-#: Seconds for which a fork waits for the sink.
-FORK_PATIENCE = 1.0
-#: Waits between two tries of a failing sink, in seconds; the last one repeats.
-BACKOFF = (0.05, 0.2, 0.5, 1.0)
-#: Sinks whose connection must not be touched in a forked child, not even by being collected.
-_INHERITED: list[Any] = []
-
-
-class OpenSpans:
-    """Spans that were started and have not ended, for sessions that only an open ancestor names. Bounded.
-
-    Holds spans weakly: one that the application forgot is forgotten here.
-    """
-
-    def __init__(self, most: int, converter: Converter) -> None:
-        self.most = most
-        self.spans: dict[int, weakref.ref[Any]] = {}
-        self.sessions: dict[int, str] = {}
-        self.converter = converter
-
-    def evict(self) -> None:
-        """Forget the oldest."""
-        for table in (self.spans, self.sessions):
-            with contextlib.suppress(StopIteration, RuntimeError):  # another thread changed it: it evicts, too
-                while len(table) >= self.most:
-                    table.pop(next(iter(table)), None)
-
-    def is_open(self, span_id: str) -> bool:
-        """Whether the span was started here and has not ended."""
-        reference = self.spans.get(int(span_id, 16))
-        return reference is not None and reference() is not None
-
-    def live(self, span_id: str) -> Live | None:
-        """The open span as it is now, and whether its parent is local; None where it is not open here."""
-        reference = self.spans.get(int(span_id, 16))
-        span = reference() if reference is not None else None
-        return None if span is None else Live(self.converter.span(span), waits_for_parent(span))
-
-
-def kind_of(sink: str | Sink) -> str:
-    """The kind of a sink for metrics: never its address."""
-    if not isinstance(sink, str):
-        return type(sink).__name__.lower()
-    scheme, _, rest = sink.partition("://")
-    if rest and scheme.lower() != "file":
-        return scheme.lower()
-    suffixes = [part for part in os.path.basename(sink).lower().split(".")[1:] if part not in ("gz", "zst")]
-    return {"db": "store", "sqlite": "store", "sqlite3": "store"}.get(suffixes[-1], "jsonl") if suffixes else "jsonl"
 
 
 class Pipeline:
@@ -120,9 +69,8 @@ class Pipeline:
         self.settings = settings
         self.process = process
         self._clock = clock
-        self._target = sink
-        self._sink: Sink | None = sink if not isinstance(sink, str) else None
         self.account = Account(kind_of(sink))
+        self.outlet = Outlet(sink, process.retry, clock, self._count_delivery)
         self._duration = publish(self.account, meter_provider)
         self.calls: deque[Any] = deque()
         self.others: deque[Any] = deque()
@@ -139,34 +87,17 @@ class Pipeline:
         #: Log records come through a log exporter, some time after their span.
         self.logs_follow = False
         self.closed = False
-        if isinstance(sink, str):
-            self._check(sink)
         self._reset()
         self._start()
 
-    def _check(self, url: str) -> None:
-        """Wrong usage is said at once; what time may mend (a full disk, say) is tried again by the worker."""
-        try:
-            self._sink = open_sink(url, append=True)
-        except UnknownSink:
-            raise
-        except SinkError as error:
-            quietly_log("sink", "facts cannot be written yet, trying again: %s", error)
-
     def _reset(self) -> None:
         self.wake = threading.Event()
-        self._pause = threading.Event()
         self._flushed = threading.Condition()
         self._asked = self._answered = 0
         self._final = False
         self._stop = False
         self._abandoned = False
         self._unsampled: set[int] = set()
-        #: Held while the sink works.
-        self._in_sink = threading.RLock()
-        self._held_for_fork = False
-        self._failing = False
-        self._retry_until = float("inf")
         self._settling = Settling(
             self.settings,
             settle=self.process.settle,
@@ -276,7 +207,7 @@ class Pipeline:
         if self.closed:
             return True
         until = time.monotonic() + timeout
-        self._retry_until = self._clock() + timeout / 2
+        self.outlet.hurry(self._clock() + timeout / 2)
         done = self.force_flush(max(0.0, timeout), final=True)
         self.closed = True
         self.room = self.others_room = 0
@@ -284,7 +215,7 @@ class Pipeline:
         self.wake.set()
         if self._worker is not None and done:
             self._worker.join(max(0.0, until - time.monotonic()))
-        self._pause.set()
+        self.outlet.give_up()
         with self.account.lock:
             self._abandoned = True
             lost = len(self.calls) + len(self._spool) + self.account.held
@@ -295,32 +226,11 @@ class Pipeline:
             self.others.clear()
             self._spool.close()
         if done:
-            self._close_sink()
+            self.outlet.close()
         found = self.account.snapshot()
         say = LOGGER.warning if found.dropped else LOGGER.info
         say("sediment-otel: %s", found)
         return done
-
-    def _close_sink(self) -> None:
-        sink, self._sink = self._sink, None
-        if sink is not None:
-            try:
-                with self._in_sink:
-                    sink.close()
-            except Exception as error:
-                quietly_log("close", "the sink did not close: %s", describe(error))
-
-    # -- around a fork
-
-    def before_fork(self) -> None:
-        """Wait until the sink is at rest."""
-        self._held_for_fork = self._in_sink.acquire(timeout=FORK_PATIENCE)
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-        if self._held_for_fork:
-            self._held_for_fork = False
-            self._in_sink.release()
 
     def after_fork(self) -> None:
         """Start anew: the parent's queue, threads and file handles are the parent's."""
@@ -330,9 +240,7 @@ class Pipeline:
             queue.clear()
         self._spool.reset()
         self.account.after_fork()
-        if isinstance(self._target, str) and self._sink is not None:
-            _INHERITED.append(self._sink)
-            self._sink = None
+        self.outlet.after_fork()
         self.room = self.process.queue_size
         self.others_room = self.room * OTHERS_FACTOR
         self.converter = self.open.converter = Converter()
@@ -479,7 +387,7 @@ class Pipeline:
 
     def _deliver(self, rows: list[Row]) -> None:
         facts = [row for row in rows if row.delivery is not None]
-        receipts = self._write([row.delivery for row in facts if row.delivery is not None]) if facts else []
+        receipts = self.outlet.write([row.delivery for row in facts if row.delivery is not None]) if facts else []
         lost = 0
         if receipts is None:
             lost = len(facts)
@@ -488,13 +396,7 @@ class Pipeline:
             for row, receipt in zip(facts, receipts, strict=True):
                 if receipt is not Receipt.STORED:
                     settle(row, receipt)
-        outcomes = [span_outcome(row) for row in rows if row.is_call]
-        if outcomes and self._sink is not None and not self._abandoned:
-            try:
-                with self._in_sink:
-                    self._sink.record_outcomes(outcomes)
-            except Exception as error:
-                quietly_log("outcomes", "the sink does not take outcomes: %s", describe(error))
+        self.outlet.record_outcomes([span_outcome(row) for row in rows if row.is_call])
         with self.account.lock:
             if self._abandoned:
                 return
@@ -502,31 +404,6 @@ class Pipeline:
                 self.account.take(row)
             self.account.drop(DropReason.SINK_FAILED, lost)
             self.account.held -= len(rows) + lost
-
-    def _write(self, batch: list[Delivery]) -> list[Receipt] | None:
-        """Receipts, or None where the sink did not take the batch within the time it has."""
-        until = min(self._clock() + (0.0 if self._failing else self.process.retry), self._retry_until)
-        for wait in (*BACKOFF, *([BACKOFF[-1]] * 10_000)):
-            if self._abandoned:
-                return None
-            try:
-                with self._in_sink:
-                    if self._sink is None:
-                        self._sink = open_sink(str(self._target), append=True)
-                    receipts = self._sink.write(batch)
-            except Exception as error:
-                self._count_delivery(type(error).__name__)
-                quietly_log("sink", "facts could not be written: %s", describe(error))
-                if isinstance(error, SinkError) and error.what == "is closed" and isinstance(self._target, str):
-                    self._sink = None
-                if self._clock() + wait > until or self._pause.wait(wait):
-                    self._failing = True
-                    return None
-                continue
-            self._failing = False
-            self._count_delivery("")
-            return receipts
-        return None
 
     def _count_delivery(self, error: str) -> None:
         with self.account.lock:

@@ -143,18 +143,18 @@ def _follow_forks(pipeline: Pipeline) -> None:
     if hasattr(os, "register_at_fork"):
         reference = weakref.ref(pipeline)
 
-        def tell(step: str) -> Callable[[], None]:
+        def tell(step: Callable[[Pipeline], None]) -> Callable[[], None]:
             def told() -> None:
                 alive = reference()
                 if alive is not None:
-                    getattr(alive, step)()
+                    step(alive)
 
             return told
 
         os.register_at_fork(
-            before=tell("before_fork"),
-            after_in_parent=tell("after_fork_in_parent"),
-            after_in_child=tell("after_fork"),
+            before=tell(lambda pipeline: pipeline.outlet.before_fork()),
+            after_in_parent=tell(lambda pipeline: pipeline.outlet.after_fork_in_parent()),
+            after_in_child=tell(Pipeline.after_fork),
         )
 
 
