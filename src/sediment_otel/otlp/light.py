@@ -15,7 +15,7 @@ import msgspec
 from ..telemetry import Resource, Scope
 from .fields import SPAN_ID_BYTES, Unreadable, read_id, read_time
 from .json_form import read_status
-from .plain import is_hex, resource_of, scope_of
+from .plain import are_ids, resource_of, scope_of
 
 
 class _Pair(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -115,7 +115,7 @@ def read_light(data: bytes) -> list[LightSpan] | None:
 def _light(span: _Span, resource: Resource, scope: Scope) -> LightSpan:
     trace_id, span_id = span.traceId, span.spanId
     parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True) if span.parentSpanId else ""
-    if len(trace_id) != 32 or len(span_id) != 16 or parent is None or not is_hex(trace_id) or not is_hex(span_id):
+    if len(trace_id) != 32 or len(span_id) != 16 or parent is None or not are_ids(trace_id, span_id):
         raise Unreadable("not as OTLP/JSON writes it")
     return LightSpan(
         trace_id.lower(),

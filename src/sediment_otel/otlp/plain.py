@@ -66,11 +66,7 @@ def _url(holder: dict[str, Any]) -> str | None:
 
 def _text_of(shared: Any) -> bytes:
     """The JSON of a resource or scope, by which equal ones are known again."""
-    if shared is None:
-        return b""
-    if not _is_exact(shared):
-        raise Unreadable("a number that is not exact")
-    return orjson.dumps(shared)
+    return b"" if shared is None else orjson.dumps(shared)
 
 
 @lru_cache(maxsize=64)
@@ -90,6 +86,7 @@ def _object(text: bytes) -> Any:
         return None
     if len(text) > _LARGEST_SHARED:
         raise Unreadable("too large to be remembered")
+    _exact(orjson.loads(text))
     try:
         return parse_json(text)
     except ParseError as error:
@@ -104,7 +101,7 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
         raise Unreadable("an unknown field")
     get = span.get
     trace_id, span_id = span["traceId"], span["spanId"]
-    if len(trace_id) != 32 or len(span_id) != 16 or not is_hex(trace_id) or not is_hex(span_id):
+    if len(trace_id) != 32 or len(span_id) != 16 or not are_ids(trace_id, span_id):
         raise Unreadable("not as OTLP/JSON writes it")
     parent = get("parentSpanId")
     parent = read_id(parent, SPAN_ID_BYTES, True) if parent is not None else ""
@@ -113,14 +110,19 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
         raise Unreadable("not as OTLP/JSON writes it")
     attributes: dict[str, Any] = {}
     for pair in get("attributes", ()):
-        key, value = pair["key"], pair["value"]
+        value = pair["value"]
         text = value.get("stringValue")
-        if type(text) is str and type(key) is str and len(value) == 1 and len(pair) == 2:
-            attributes[key] = text
-        elif type(number := value.get("intValue")) is str and len(number) < 20 and number.isdecimal():
-            attributes[_key(pair)] = int(number) if number.isascii() else read_value(value, strict)
+        if type(text) is str:
+            attributes[pair["key"]] = text
+        elif type(number := value.get("intValue")) is str and number.isdecimal() and len(number) < 20:
+            attributes[pair["key"]] = int(number)
+        elif type(number := value.get("doubleValue")) is float:
+            attributes[pair["key"]] = number
+        elif "arrayValue" in value:
+            attributes[pair["key"]] = _array(value, strict)
         else:
-            attributes[_key(pair)] = _value(value, strict)
+            attributes[pair["key"]] = _value(value, strict)
+    "".join(attributes)  # refuses a key that is no text
     events = links = ()
     lost_events = lost_links = 0
     if "events" in span and span["events"] is not None:
@@ -157,12 +159,16 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
 _NONE = (None, None, None)
 
 
-def is_hex(text: str) -> bool:
-    """Hex digits that are not all zero (an id of zeros is no id)."""
+def are_ids(trace_id: str, span_id: str) -> bool:
+    """Whether these, of 32 and 16 characters, are hex and not all zero (an id of zeros is no id)."""
     try:
-        return any(bytes.fromhex(text)) and text.isalnum()
+        return len(bytes.fromhex(trace_id + span_id)) == 24 and trace_id != _NO_TRACE and span_id != _NO_SPAN
     except ValueError:
         return False
+
+
+_NO_TRACE = "0" * 32
+_NO_SPAN = "0" * 16
 
 
 def _status(status: Any) -> tuple[str, str]:
@@ -175,18 +181,20 @@ def _status(status: Any) -> tuple[str, str]:
     return found, message or ""
 
 
-def _key(pair: dict[str, Any]) -> str:
-    key = pair["key"]
-    if type(key) is not str or len(pair) != 2:
-        raise Unreadable("not as OTLP/JSON writes it")
-    return key
-
-
 def _value(value: dict[str, Any], strict: bool) -> Any:
     """A value that is no text: the general reader's, where nothing in it may have lost a digit."""
     if len(value) > 1 or not _VALUE.issuperset(value):
         raise Unreadable("not as OTLP/JSON writes it")
     return read_value(_exact(value), strict)
+
+
+def _array(value: dict[str, Any], strict: bool) -> Any:
+    """A list; most are of texts."""
+    try:
+        found = [item["stringValue"] for item in value["arrayValue"]["values"]]
+    except (KeyError, TypeError):
+        return _value(value, strict)
+    return found if all(type(item) is str for item in found) else _value(value, strict)
 
 
 def _exact(value: Any) -> Any:
@@ -200,10 +208,13 @@ def _is_exact(value: Any) -> bool:
     if type(value) is dict:
         if type(value.get("intValue")) is float or type(value.get("int_value")) is float:
             return False
-        return all(_is_exact(item) for item in value.values())
-    if type(value) is list:
-        return all(_is_exact(item) for item in value)
-    return type(value) is not float or value < _EXACT
+        value = value.values()
+    elif type(value) is not list:
+        return type(value) is not float or -_EXACT < value < _EXACT
+    for item in value:
+        if type(item) is not str and not _is_exact(item):
+            return False
+    return True
 
 
 #: Floats from here on may stand for whole numbers of more than 64 bits.

@@ -182,14 +182,14 @@ def gateway_of(scope: str, attributes: Mapping[str, Any], resource: Mapping[str,
     service = resource.get("service.name")
     if type(service) is str and service.lower() in _GATEWAY_SERVICES:
         return _GATEWAY_SERVICES[service.lower()]
-    for key in attributes:
-        if key.startswith(_GATEWAY_PREFIXES):
-            return key.split(".", 1)[0]
+    keys = "\n".join(attributes)
+    for name in _GATEWAYS:
+        if f"{name}." in keys and any(key.startswith(f"{name}.") for key in attributes):
+            return name
     return "unknown"
 
 
 _GATEWAYS = ("litellm", "portkey", "helicone")
-_GATEWAY_PREFIXES = tuple(f"{name}." for name in _GATEWAYS)
 _GATEWAY_SERVICES = {
     f"{name}{ending}": name for name in _GATEWAYS for ending in ("", "-proxy", "_proxy", "-gateway", "_gateway")
 }
