@@ -25,7 +25,10 @@ from sediment_export.trainer import TrainerMappingError, map_inference_call
 
 
 def read(store: FactStore, org: str) -> list[Any]:
-    return [call.model_dump(mode="json") for call in store.read_inference_calls(org)]
+    # raw may be nested deeper than a model can be dumped
+    return [
+        {**call.model_dump(mode="json", exclude={"raw"}), "raw": call.raw} for call in store.read_inference_calls(org)
+    ]
 
 
 def empty() -> None:
