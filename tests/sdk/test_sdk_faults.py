@@ -350,7 +350,7 @@ def test_calls_under_roots_that_never_end_cost_bounded_memory_and_all_are_decide
         ).end()
         if n % 100 == 0:
             processor.force_flush()
-    assert processor._pipeline._settling._remembered <= 500
+    assert processor._pipeline._settling.trees.remembered <= 500
     processor.shutdown(60_000)
     assert len(sink.facts) == 2000
     assert_adds_up(processor.snapshot(), 2000)

@@ -19,8 +19,6 @@ forgotten is decided first. Times are seconds of any rising clock; the caller br
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -36,6 +34,7 @@ from ..translate.glimpse import glimpse_span, record_bits, record_session, sessi
 from ..translate.identity import usable_id
 from ..translate.select import STANDS_ALONE, Glimpse, decide
 from ..vocabulary import SpanRole
+from .trees import Call, Tree, Trees, below
 
 #: Traces in which nothing happened for so many settle times are forgotten.
 IDLE_SETTLES = 4
@@ -87,37 +86,6 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     role: SpanRole | None = None
 
 
-@dataclass(slots=True)
-class _Known:
-    glimpse: Glimpse
-    local_parent: bool
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call that is not decided yet."""
-
-    span: Span
-    glimpse: Glimpse
-    local_parent: bool
-    deadline: float
-    records_until: float
-    session: str | None
-    content: Mapping[str, Any] | None = None
-    records: list[LogRecord] = field(default_factory=list)
-    #: The round in which its parent was first found neither open nor ended.
-    missed: int | None = None
-
-
-@dataclass(slots=True)
-class _Trace:
-    spans: dict[str, _Known] = field(default_factory=dict)
-    children: dict[str, list[str]] = field(default_factory=dict)
-    lenders: dict[str, list[Span]] = field(default_factory=dict)
-    calls: list[_Call] = field(default_factory=list)
-    touched: float = 0.0
-
-
 class Settling:
     """The undecided part of the traces of one process.
 
@@ -137,14 +105,12 @@ class Settling:
     ) -> None:
         self._settings = settings
         self._settle = settle
-        self._tree_size = tree_size
         self._most_waiting = most_waiting
         self._open = open_spans
         self.follows_open = follows_open
-        self._traces: OrderedDict[str, _Trace] = OrderedDict()
-        self._remembered = 0
-        self._calls: OrderedDict[Key, _Call] = OrderedDict()
-        self._again: list[_Call] = []
+        self.trees = Trees(tree_size, self._decide_all)
+        self._calls: OrderedDict[Key, Call] = OrderedDict()
+        self._again: list[Call] = []
         self._changed: set[str] = set()
         self._next_look = 0.0
         self._round = 0
@@ -170,21 +136,21 @@ class Settling:
         self._ordinal += 1
         glimpse = glimpse_span(self._ordinal, span, self._settings)
         key = (span.trace_id, span.span_id)
-        tree = self._trace(span.trace_id, now)
+        tree = self._touch(span.trace_id, now)
         if glimpse.role is not SpanRole.CALL:
-            self._remember(tree, glimpse, local_parent)
+            self.trees.remember(tree, glimpse, local_parent)
             if span.parent_span_id is not None and lends_ids(span):
                 tree.lenders.setdefault(span.parent_span_id, []).append(span)
             self._completions.pop(key, None)
             self._ready.append(Ready(Subject(span), Context()))
             return
-        call = _Call(span, glimpse, local_parent, now + self._settle, now + log_wait, session)
+        call = Call(span, glimpse, local_parent, now + self._settle, now + log_wait, session)
         completion = self._completions.pop(key, None)
         if completion is not None:
             self._complete(call, completion[1])
         for record in self._take_records(key):
             self._add_to(call, record)
-        self._remember(tree, call.glimpse, local_parent)
+        self.trees.remember(tree, call.glimpse, local_parent)
         if key in self._calls:  # the same span once more: both are decided, the sink tells them apart
             self._again.append(call)
         else:
@@ -206,8 +172,7 @@ class Settling:
             self._add_to(call, record)
             self._refresh(call)
             return
-        tree = self._traces.get(key[0])
-        if tree is not None and key[1] in tree.spans:
+        if key[1] in self.trees.get(key[0]).spans:
             return  # too late: its span is decided
         self._records.setdefault(key, (now, []))[1].append(record)
         self._records[key] = (now, self._records[key][1])
@@ -222,7 +187,7 @@ class Settling:
         key = (span.trace_id, span.span_id)
         if completion.role is not None:
             # Known from now on: its log records have come with it.
-            self._remember(self._trace(span.trace_id, now), Glimpse(0, span.span_id, None, completion.role), False)
+            self.trees.remember(self._touch(span.trace_id, now), Glimpse(0, span.span_id, None, completion.role), False)
             self._ready.append(self._from_completion(completion, is_new=False))
             return
         call = self._calls.get(key)
@@ -254,20 +219,20 @@ class Settling:
         """To be called before the queue is emptied: everything that ended before has come when the next one begins."""
         self._round += 1
 
-    def _to_look_at(self, now: float, everything: bool) -> list[_Call]:
+    def _to_look_at(self, now: float, everything: bool) -> list[Call]:
         """All waiting calls, now and then; in between those of the traces in which something happened."""
         if everything or now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
             self._changed.clear()
             return [*self._calls.values(), *self._again]
         changed, self._changed = self._changed, set()
-        return [call for trace_id in changed if trace_id in self._traces for call in self._traces[trace_id].calls]
+        return [call for trace_id in changed for call in self.trees.get(trace_id).calls]
 
-    def _refresh(self, call: _Call) -> None:
+    def _refresh(self, call: Call) -> None:
         """The tree takes over what was learnt of a call after its span was seen."""
-        tree = self._traces.get(call.span.trace_id)
-        if tree is not None and call.span.span_id in tree.spans:
-            tree.spans[call.span.span_id].glimpse = call.glimpse
+        known = self.trees.get(call.span.trace_id).spans.get(call.span.span_id)
+        if known is not None:
+            known.glimpse = call.glimpse
         self._changed.add(call.span.trace_id)
 
     def _expire(self, now: float, final: bool) -> None:
@@ -290,20 +255,18 @@ class Settling:
         if late:
             self._loose = [] if final else [pair for pair in self._loose if pair[0] + self._settle > now]
             self._judge_orphans(late)
-        idle = now - max(60.0, IDLE_SETTLES * self._settle)
-        while self._traces and next(iter(self._traces.values())).touched < idle:
-            self._forget_oldest_trace()
+        self.trees.forget_idle(now - max(60.0, IDLE_SETTLES * self._settle))
 
     # -- waiting and deciding
 
-    def _waits(self, call: _Call, now: float) -> bool:
+    def _waits(self, call: Call, now: float) -> bool:
         glimpse = call.glimpse
         if now < call.records_until and not any(record.event_name in LAST_RECORDS for record in call.records):
             return True
         failed = glimpse.failed and not glimpse.has_output and not self._settings.include_failed
         needs_session = glimpse.session is None and call.session is None and not failed
         # A failed attempt with nothing inside it is that, whatever stands around it.
-        alone = glimpse.failed and glimpse.span_id not in self._children_of(call.span.trace_id)
+        alone = glimpse.failed and glimpse.span_id not in self.trees.get(call.span.trace_id).children
         needs_nest = not glimpse.has_output and not alone
         if not needs_session and not needs_nest:
             return False
@@ -316,13 +279,9 @@ class Settling:
                 return False
         return open_end
 
-    def _children_of(self, trace_id: str) -> Mapping[str, list[str]]:
-        tree = self._traces.get(trace_id)
-        return tree.children if tree is not None else {}
-
-    def _chain(self, call: _Call) -> tuple[list[Glimpse], bool]:
+    def _chain(self, call: Call) -> tuple[list[Glimpse], bool]:
         """The ended ancestors, the nearest first, and whether the last one's parent may still end."""
-        tree = self._traces[call.span.trace_id] if call.span.trace_id in self._traces else _Trace()
+        tree = self.trees.get(call.span.trace_id)
         chain: list[Glimpse] = []
         seen = {call.span.span_id}
         parent, local = call.span.parent_span_id, call.local_parent
@@ -335,14 +294,14 @@ class Settling:
             parent, local = known.glimpse.parent_span_id, known.local_parent
         return chain, False
 
-    def _may_still_end(self, call: _Call, span_id: str) -> bool:
+    def _may_still_end(self, call: Call, span_id: str) -> bool:
         if not self.follows_open or self._open.is_open(span_id):
             return True
         if call.missed is None:
             call.missed = self._round
         return self._round < call.missed + 2  # it may have ended a moment ago, and wait in the queue
 
-    def _would_be_fact(self, call: _Call) -> bool:
+    def _would_be_fact(self, call: Call) -> bool:
         if not call.glimpse.has_output:
             return False
         if call.glimpse.session is not None or call.session is not None:
@@ -350,9 +309,9 @@ class Settling:
         ancestors, _ = self._all_ancestors(call)
         return any(ancestor.session is not None for ancestor in ancestors)
 
-    def _all_ancestors(self, call: _Call) -> tuple[list[Glimpse], bool]:
+    def _all_ancestors(self, call: Call) -> tuple[list[Glimpse], bool]:
         """Ended and open ancestors, and whether some were open or could not be found."""
-        tree = self._traces.get(call.span.trace_id) or _Trace()
+        tree = self.trees.get(call.span.trace_id)
         found: list[Glimpse] = []
         seen = {call.span.span_id}
         incomplete = False
@@ -372,14 +331,23 @@ class Settling:
             parent, local = live.span.parent_span_id, live.local_parent
         return found, incomplete
 
-    def _decide(self, call: _Call, forced: bool) -> None:
+    def _touch(self, trace_id: str, now: float) -> Tree:
+        self._changed.add(trace_id)
+        return self.trees.touch(trace_id, now)
+
+    def _decide_all(self, tree: Tree) -> None:
+        """Before a trace is forgotten."""
+        for call in list(tree.calls):
+            self._decide(call, forced=True)
+
+    def _decide(self, call: Call, forced: bool) -> None:
         span = call.span
         key = (span.trace_id, span.span_id)
         if self._calls.get(key) is call:
             del self._calls[key]
         else:
             self._again.remove(call)
-        tree = self._traces.get(span.trace_id) or _Trace()
+        tree = self.trees.get(span.trace_id)
         if call in tree.calls:
             tree.calls.remove(call)
         for record in self._loose_records_of(call):
@@ -389,7 +357,7 @@ class Settling:
         decision = STANDS_ALONE
         if ancestors or span.span_id in tree.children:
             outermost = next((a for a in reversed(ancestors) if a.role is SpanRole.CALL), call.glimpse)
-            nest = {glimpse.span_id: glimpse for glimpse in self._below(tree, outermost.span_id)}
+            nest = {glimpse.span_id: glimpse for glimpse in below(tree, outermost.span_id)}
             nest.update({ancestor.span_id: ancestor for ancestor in ancestors})
             nest[span.span_id] = call.glimpse
             # One ordinal each: that of an open ancestor is not known yet.
@@ -404,19 +372,9 @@ class Settling:
         incomplete = forced and open_above and (call.glimpse.session is None or not call.glimpse.has_output)
         self._ready.append(Ready(subject, Context(session, source, decision.wrapper, incomplete)))
 
-    def _below(self, tree: _Trace, span_id: str) -> Iterator[Glimpse]:
-        stack, seen = [span_id], {span_id}
-        while stack:
-            for child in tree.children.get(stack.pop(), ()):
-                known = tree.spans.get(child)
-                if known is not None and child not in seen:
-                    seen.add(child)
-                    stack.append(child)
-                    yield known.glimpse
-
     # -- records and completions
 
-    def _add_to(self, call: _Call, record: LogRecord) -> None:
+    def _add_to(self, call: Call, record: LogRecord) -> None:
         call.records.append(record)
         has_output, has_message = record_bits(record)
         own = session_of(record.attributes, self._settings, record_dialect(record))
@@ -428,7 +386,7 @@ class Settling:
             session=named,
         )
 
-    def _complete(self, call: _Call, completion: Completion) -> None:
+    def _complete(self, call: Call, completion: Completion) -> None:
         call.content = completion.content
         call.session = call.session or completion.session
         has_output, has_input = (bool(completion.content.get(key)) for key in ("output", "input"))
@@ -459,7 +417,7 @@ class Settling:
         self._record_count -= len(found)
         return found
 
-    def _loose_records_of(self, call: _Call) -> list[LogRecord]:
+    def _loose_records_of(self, call: Call) -> list[LogRecord]:
         """Records without a span id: those of the same response, or of the session while the call ran."""
         if not self._loose:
             return []
@@ -468,7 +426,7 @@ class Settling:
             self._loose = [pair for pair in self._loose if pair not in mine]
         return [record for _, record in mine]
 
-    def _belongs(self, record: LogRecord, call: _Call) -> bool:
+    def _belongs(self, record: LogRecord, call: Call) -> bool:
         response = usable_id(join_id(record))
         if response is not None:
             return response == call.glimpse.response_id
@@ -483,46 +441,3 @@ class Settling:
         """Records whose span never came: some of them describe a whole call by themselves."""
         for dialect, call in log_calls(records):
             self._ready.append(Ready(log_subject(dialect, call), Context(), is_new=True))
-
-    # -- memory
-
-    def _trace(self, trace_id: str, now: float) -> _Trace:
-        tree = self._traces.get(trace_id)
-        if tree is None:
-            tree = self._traces[trace_id] = _Trace()
-        else:
-            self._traces.move_to_end(trace_id)
-        tree.touched = now
-        self._changed.add(trace_id)
-        return tree
-
-    def _remember(self, tree: _Trace, glimpse: Glimpse, local_parent: bool) -> None:
-        if glimpse.span_id not in tree.spans:
-            self._remembered += 1
-            if glimpse.parent_span_id is not None:
-                tree.children.setdefault(glimpse.parent_span_id, []).append(glimpse.span_id)
-            tree.spans[glimpse.span_id] = _Known(glimpse, local_parent)
-        while self._remembered > self._tree_size:
-            if len(self._traces) > 1:
-                self._forget_oldest_trace()
-            else:
-                self._forget_oldest_span(tree)
-
-    def _forget_oldest_trace(self) -> None:
-        trace_id, tree = next(iter(self._traces.items()))
-        for call in list(tree.calls):
-            self._decide(call, forced=True)
-        del self._traces[trace_id]
-        self._remembered -= len(tree.spans)
-
-    def _forget_oldest_span(self, tree: _Trace) -> None:
-        span_id = next(iter(tree.spans))
-        glimpse = tree.spans.pop(span_id).glimpse
-        self._remembered -= 1
-        tree.children.pop(span_id, None)
-        tree.lenders.pop(span_id, None)
-        siblings = tree.children.get(glimpse.parent_span_id or "")
-        if siblings is not None:
-            siblings.remove(span_id)
-            if not siblings:
-                del tree.children[glimpse.parent_span_id or ""]
