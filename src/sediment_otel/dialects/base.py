@@ -103,6 +103,9 @@ class Dialect:
     wants_record: Callable[[LogRecord], bool] | None = None
     #: Calls among log records that belong to no span.
     log_calls: Callable[[Iterable[LogRecord]], Iterable[LogCall]] | None = None
+    #: `source` in `raw`, and what stands there besides telemetry, for a source that is none.
+    raw_source: str = "otel"
+    raw_extra: Callable[[Subject], Mapping[str, Any]] | None = None
     #: Content that stands outside the telemetry, where its own dialect says so.
     references: Callable[[Subject], Iterable[Reference]] | None = None
     #: Keys, on spans and records, of an id that is the same on all that belongs to a call (besides the response id).

@@ -33,6 +33,7 @@ from . import (
     openlit,
     openllmetry,
     pydantic_ai,
+    scn,
     semantic_kernel,
     strands,
 )
@@ -59,6 +60,7 @@ DIALECTS: tuple[Dialect, ...] = (
     claude_code.DIALECT,
     codex.DIALECT,
     opencode.DIALECT,
+    scn.DIALECT,
     gemini_cli.DIALECT,
     anthropic_sdk.DIALECT,
     gen_ai.DIALECT,

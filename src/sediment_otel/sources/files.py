@@ -34,6 +34,8 @@ from sediment_otel.telemetry import Batch, Rejected
 
 from .documents import DEFAULT_LIMIT, Document, scan, sniff
 from .inflate import CHUNK, InflateError, inflated, is_compressed
+from .scn import SQLITE, NoRecords, rows
+from .scn import decode as decode_scn
 
 STANDARD_INPUT = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z][A-Za-z0-9+.-]+)*://")
@@ -65,11 +67,25 @@ class Input:
                         start = stream.tell()
                     if end is not None and start >= end:
                         return
+                elif stream.peek(16)[:16] == SQLITE:
+                    yield from self._rows()
+                    return
                 elif is_compressed(head := stream.peek(4)[:4]):
                     stream = inflated(stream, head)
                 yield from scan(stream, self.name, offset=start, end=end, limit=limit)
             except OSError as error:
                 raise SourceError(f"{self.name}: reading failed: {_why(error)}") from None
+
+    def _rows(self) -> Iterator[Document]:
+        """The records of an SQLite database, which is read in its own way."""
+        number = 0
+        try:
+            if self.path is None:
+                raise NoRecords("an SQLite file behind a URL; copy it here first")
+            for number, data in enumerate(rows(self.path), 1):
+                yield Document(data=data, form="json", input=self.name, number=number, offset=0)
+        except NoRecords as error:
+            yield Document(data=b"", form="json", input=self.name, number=number, offset=0, problem=str(error))
 
     def split(self, parts: int) -> list[tuple[int, int | None]]:
         """Ranges for so many workers: several for a plain JSON Lines file, else one that is everything."""
@@ -282,6 +298,8 @@ def decode_document(document: Document, *, strict: bool = False) -> Batch:
         return Batch(items=[Rejected(kind="document", place=place, reason=document.problem)], recognised=False)
     if document.form == "json":
         batch = decode_json(document.data, strict=strict)
+        if not batch.recognised and not strict:
+            batch = decode_scn(document.data) or batch
     else:
         batch = decode_protobuf(document.data, strict=strict)
     if any(type(item) is Rejected and not item.place for item in batch.items):

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from ..dialects.reading import is_message_text
+from ..dialects.registry import BY_NAME
 from ..formats.parts import BY_TYPE
-from ..genai import MARKS, MAX_LAYERS, Loss, NotJson, Subject, base64_text, loads, peel
+from ..genai import MARKS, MAX_LAYERS, Loss, NotJson, Subject, base64_text, is_too_deep, loads, peel
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from .identity import capture_id
 
@@ -129,6 +130,8 @@ def stored_messages(value: Any, at: str, encoding: dict[str, int], name: str | N
         layers += 1
     if layers:
         encoding[name or at] = layers
+    else:
+        value = _shallow(value)
     if type(value) is list:
         return [
             stored_messages(item, f"{at}/{index}", encoding)
@@ -137,6 +140,13 @@ def stored_messages(value: Any, at: str, encoding: dict[str, int], name: str | N
             for index, item in enumerate(value)
         ]
     return _stored_inside(value, at, encoding)
+
+
+def _shallow(value: Any) -> Any:
+    """The value itself; raises `RecursionError` if it is nested deeper than a fact may be."""
+    if is_too_deep(value):
+        raise RecursionError
+    return value
 
 
 def _stored_inside(value: Any, at: str, encoding: dict[str, int]) -> Any:
@@ -186,7 +196,7 @@ def _peeled(text: str, at: str, encoding: dict[str, int]) -> Any:
 class Attributes:
     """How attributes are stored: sorted, message attributes parsed, account identity hidden."""
 
-    __slots__ = ("hide", "messages", "encoding", "ready")
+    __slots__ = ("encoding", "hide", "messages", "ready")
 
     def __init__(self, messages: Container[str], hide: bool, ready: Mapping[str, Any]) -> None:
         self.messages = messages
@@ -210,7 +220,7 @@ class Attributes:
             elif key in ACCOUNT_IDENTITY and self.hide and value is not None:
                 found[key] = HIDDEN_IDENTITY
             else:
-                found[key] = value if type(value) in _PLAIN else stored(value)
+                found[key] = value if type(value) in _PLAIN else stored(_shallow(value))
         return found
 
 
@@ -380,7 +390,10 @@ def build_raw(
     """
     span = subject.span
     keep = Attributes(messages, hide_identity, ready)
-    raw: dict[str, Any] = {"source": "otel", "contract": 1, "dialect": dialect}
+    known = BY_NAME.get(dialect)
+    raw: dict[str, Any] = {"source": "otel" if known is None else known.raw_source, "contract": 1, "dialect": dialect}
+    if known is not None and known.raw_extra is not None:
+        raw.update(known.raw_extra(subject))
     schema_url = span.scope.schema_url or span.resource.schema_url
     if schema_url:
         raw["schema_url"] = schema_url

@@ -17,12 +17,15 @@ from typing import Any
 
 import msgspec
 
+from ..dialects.registry import DIALECTS
 from ..genai import Subject
 from ..otlp.fields import KINDS, MAX_TIME, STATUSES
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from .raw import restored
 
 CONTRACT = 1
+#: What `raw.source` can be: telemetry, or what a dialect calls a source that is none.
+SOURCES = tuple({dialect.raw_source: None for dialect in DIALECTS})
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 _SPAN_ID = re.compile(r"(?!0{16})[0-9a-f]{16}")
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -34,7 +37,7 @@ _Tree = dict[Any, Any]
 
 def subject_of(raw: Mapping[str, Any]) -> Subject | None:
     """The subject that `raw` was built from; None where it is not from here or holds no span."""
-    if raw.get("source") != "otel" or raw.get("contract") != CONTRACT or type(raw.get("span")) is not dict:
+    if raw.get("source") not in SOURCES or raw.get("contract") != CONTRACT or type(raw.get("span")) is not dict:
         return None
     tree = _encoding_tree(raw.get("encoding"))
     resource = _resource(raw.get("resource"), tree.get("resource", {}))
