@@ -93,7 +93,7 @@ lock: ## resolve the lock file anew (all platforms, Python 3.10 and newer)
 	done && \
 	UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.12 --upgrade \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	  requirements/sediment.in -o requirements/sediment.lock
+	  --extra deliver requirements/sediment.in pyproject.toml -o requirements/sediment.lock
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
