@@ -32,6 +32,9 @@ Part: TypeAlias = "dict[str, Any]"
 MARKS = frozenset({"$bytes", "$float", "$literal", "$blob"})
 #: How many layers of JSON text are opened at most; a text that nests deeper stays text from there on.
 MAX_LAYERS = 16
+#: How deep objects and lists may stand in each other, in JSON text and in attributes. A fixed number, so that what is
+#: too deep does not hang on how much stack is left; what stays below it passes the readers of JSON that stop at 128.
+MAX_DEPTH = 100
 #: Integers of more digits than Python converts by default are refused: their conversion is quadratic.
 MAX_INTEGER_DIGITS = 4300
 
@@ -46,17 +49,46 @@ class NotJson(ValueError):
         self.cut = cut
 
 
+def is_too_deep(value: Any, limit: int = MAX_DEPTH) -> bool:
+    """Whether more than `limit` objects and lists stand in each other."""
+    if type(value) not in _CONTAINERS:
+        return False
+    level = [value]
+    for _ in range(limit):
+        below = [
+            child
+            for item in level
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) in _CONTAINERS
+        ]
+        if not below:
+            return False
+        level = below
+    return True
+
+
+_CONTAINERS = frozenset({dict, list})
+
+
+def _shallow(value: Any) -> Any:
+    if is_too_deep(value):
+        raise NotJson(cut=False)
+    return value
+
+
 def loads(text: str) -> Any:
     """The value of JSON text as producers write it: NaN, the infinities and lone surrogates are taken.
 
-    Raises `NotJson`. Nothing else, whatever the text holds.
+    Raises `NotJson`, also for what is nested deeper than `MAX_DEPTH`. Nothing else, whatever the text holds.
     """
     try:
-        return _decode(text)
+        return _shallow(_decode(text))
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         pass
     try:
-        return json.loads(text)
+        return _shallow(json.loads(text))
+    except NotJson:
+        raise
     except RecursionError:
         raise NotJson(cut=False) from None
     except json.JSONDecodeError as error:
@@ -92,13 +124,13 @@ def _no_constant(name: str) -> Any:
 
 
 def strict_loads(text: str) -> Any:
-    """The value of strict JSON text (no NaN, no Infinity). Raises `NotJson`."""
+    """The value of strict JSON text (no NaN, no Infinity). Raises `NotJson`, also for what is nested too deeply."""
     try:
-        return _decode(text)
+        return _shallow(_decode(text))
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         pass
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _shallow(json.loads(text, parse_constant=_no_constant))
     except (ValueError, RecursionError):
         raise NotJson(cut=False) from None
 
@@ -189,8 +221,8 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
     """One span with what belongs to it: its log records, in time order, and sibling spans that may lend ids.
 
     `log_only` marks a call that is known from log records alone; `detection` then says which dialect wrote it,
-    and `capture_key` names it where it has no trace and span id. `content` is what stood on no span or log record (completion hook, files):
-    `{"source": …, "input": …, "output": …, "system": …}`.
+    and `capture_key` names it where it has no trace and span id. `content` is what stood on no span or log record
+    (completion hook, files): `{"source": …, "input": …, "output": …, "system": …}`.
     """
 
     span: Span

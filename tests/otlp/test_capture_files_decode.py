@@ -47,7 +47,9 @@ EXPECTED = {
 
 
 def test_every_capture_of_the_table_is_there() -> None:
-    assert {path.name for path in CAPTURES.iterdir() if ".json" in path.name and "expected" not in path.name} >= set(EXPECTED)
+    assert {path.name for path in CAPTURES.iterdir() if ".json" in path.name and "expected" not in path.name} >= set(
+        EXPECTED
+    )
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

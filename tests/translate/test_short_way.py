@@ -48,8 +48,9 @@ def span(history: Any, answer: Any, system: Any = None, **more: Any) -> Span:
 
 def both(found: Span) -> tuple[bytes | None, bytes | None]:
     ways = [call.translate_subject(Subject(found), SETTINGS, whole=whole) for whole in (False, True)]
-    assert [way.losses for way in ways][0] == [way.losses for way in ways][1]
-    return ways[0].encoded, ways[1].encoded
+    short, general = ways
+    assert short.losses == general.losses
+    return short.encoded, general.encoded
 
 
 USER = {"role": "user", "parts": [{"type": "text", "content": "What does it return?"}]}

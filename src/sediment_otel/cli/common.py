@@ -24,14 +24,18 @@ FACTS = "Facts"
 Org = Annotated[str | None, typer.Option("--org", help="Organisation of the facts. Never read from a span.")]
 SessionAttribute = Annotated[
     list[str] | None,
-    typer.Option("--session-attribute", metavar="KEY", help="Attribute that holds the session, tried first. Repeatable."),
+    typer.Option(
+        "--session-attribute", metavar="KEY", help="Attribute that holds the session, tried first. Repeatable."
+    ),
 ]
 SessionId = Annotated[
     str | None, typer.Option("--session-id", metavar="ID", help="Session for calls whose trace names none.")
 ]
 Gateway = Annotated[
     str | None,
-    typer.Option("--gateway", metavar="NAME", help="gateway_provider of every fact: litellm, portkey, helicone, unknown."),
+    typer.Option(
+        "--gateway", metavar="NAME", help="gateway_provider of every fact: litellm, portkey, helicone, unknown."
+    ),
 ]
 Raw = Annotated[
     str | None,
@@ -102,7 +106,12 @@ def progress(title: str, total: int, quiet: bool) -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(title, total=total)
         yield lambda stage, amount: bars.advance(task, amount)

@@ -291,7 +291,8 @@ def _input_message(role: str, body: dict[str, Any]) -> list[Any]:
     call_id = message.pop("id", None)
     if role == "tool" and call_id is not None:
         blocks = message.get("content")
-        if type(blocks) is list and any(type(b) is dict and ("toolResult" in b or b.get("type") == "tool_result") for b in blocks):
+        found = [block for block in blocks if type(block) is dict] if type(blocks) is list else []
+        if any("toolResult" in block or block.get("type") == "tool_result" for block in found):
             return read_message(message)
         return read_message({**message, "role": "tool", "tool_call_id": call_id})
     return read_message(message)

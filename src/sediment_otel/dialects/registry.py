@@ -236,7 +236,7 @@ def read(subject: Subject, detection: Detection) -> Reading:
             reading.output = content.output
         if reading.input is not None and reading.output is not None:
             break
-    if reading.system is None and system_elsewhere is not None and (source_of_input is None or "system" not in problems):
+    if reading.system is None and (source_of_input is None or "system" not in problems):
         reading.system = system_elsewhere
     for direction, reason in problems.items():
         if getattr(reading, direction) is None:

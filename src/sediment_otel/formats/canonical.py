@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..genai import MARKS, peel
+from ..genai import MARKS, MAX_DEPTH, is_too_deep, peel
 
 #: Texts that capture tools write in place of content that was withheld (contract, section 4).
 SENTINELS = frozenset({"<REDACTED>", "[REDACTED]", "__REDACTED__", "<elided>", "FILTERED"})
@@ -77,7 +77,7 @@ class CheckedMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     parts: list[PartOnTheWay]
     finish_reason: str | None = None
     #: Taken away while the message is looked through: an unset value is left out of the encoding.
-    name: str | None | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
 
 
 class Decoded(NamedTuple):
@@ -91,14 +91,16 @@ class Decoded(NamedTuple):
     surplus: int | None
 
 
-_bare = msgspec.json.Decoder(list[BareMessage])
-_messages = msgspec.json.Decoder(list[CheckedMessage])
+_bare: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[BareMessage])
+_messages: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[CheckedMessage])
 _system = msgspec.json.Decoder(list[Text])
 _JSON_TEXT = frozenset('{["-0123456789tfn \t\r\n')
 _REFUSED = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
 _NULL_REASON = len(',"finish_reason":null')
 _NULL_NAME = len(',"name":null')
 _NO_ID = frozenset({"", "None", "null"})
+#: Arguments and results stand in a part, in a list, in a message, in a list.
+_DEPTH_LEFT = MAX_DEPTH - 4
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
@@ -108,19 +110,20 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
     With `answer`, messages keep their finish reason (trimmed, blank as None); else it is None.
     """
     messages: list[Any]
+    bare = not answer
     try:
-        messages, bare = (_messages.decode(text), False) if answer else (_bare.decode(text), True)
+        messages = (_bare if bare else _messages).decode(text)
     except _REFUSED:
-        if answer:
+        if not bare:
             return None
+        bare = False
         try:
-            messages, bare = _messages.decode(text), False
+            messages = _messages.decode(text)
         except _REFUSED:
             return None
     surplus = -_NULL_REASON * len(messages)
-    marks = "$" in text
     for message in messages:
-        parts = message.parts
+        parts: list[Any] = message.parts
         for part in parts:
             kind = type(part)
             if kind is Text:
@@ -137,12 +140,12 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
             if not (len(call_id) > 4 and call_id.isidentifier()) and not _plain_id(call_id):
                 return None
             if kind is ToolCall:
-                if marks and has_mark(part.arguments):
+                if not _is_plain(part.arguments):
                     return None
                 continue
             result = part.response
             if type(result) is not str:
-                if result is None or (marks and has_mark(result)):
+                if result is None or not _is_plain(result):
                     return None
             elif (result[:1] in _JSON_TEXT and peel(result)[1]) or (
                 len(result) < _SHORT and result.strip() in SENTINELS
@@ -150,9 +153,18 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                 return None
             parts[parts.index(part)] = ToolResult(call_id, result)
             surplus += 2
-    if bare:
-        return Decoded(messages, surplus)
-    return Decoded(messages, _settled(messages, surplus, answer))
+    return Decoded(messages, surplus if bare else _settled(messages, surplus, answer))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether arguments or a result are neither nested too deeply nor hold an object that `raw` has to escape."""
+    if type(value) is dict and len(value) != 1:
+        for item in value.values():
+            if type(item) not in _LEAVES:
+                break
+        else:
+            return True
+    return not is_too_deep(value, _DEPTH_LEFT) and not has_mark(value)
 
 
 def _settled(messages: list[CheckedMessage], surplus: int, answer: bool) -> int | None:
@@ -187,10 +199,7 @@ def has_mark(value: Any) -> bool:
         value = value.values()
     elif type(value) is not list:
         return False
-    for item in value:
-        if type(item) not in _LEAVES and has_mark(item):
-            return True
-    return False
+    return any(type(item) not in _LEAVES and has_mark(item) for item in value)
 
 
 def decode_system(text: str) -> list[Text] | None:

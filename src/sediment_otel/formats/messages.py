@@ -8,6 +8,7 @@ stand beside `parts` (a gateway that mixes two formats) become parts after those
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .parts import read_part, summary_text
@@ -72,7 +73,8 @@ def _calls_beside(message: dict[str, Any], parts: list[Any]) -> list[Any]:
         found.extend(read_part({**function, "type": "function"}))
     if not found:
         return found
-    ids = [part.get("id") for part in parts if type(part) is dict and part.get("type") == "tool_call" and part.get("id")]
+    calls = [part for part in parts if type(part) is dict and part.get("type") == "tool_call"]
+    ids = [call.get("id") for call in calls if call.get("id")]
     return [call for call in found if not (type(call) is dict and call.get("id") in ids)]
 
 
@@ -109,7 +111,7 @@ def _message_item(item: dict[str, Any]) -> list[Any]:
     return read_message(rest)
 
 
-_ITEMS: dict[Any, Any] = {
+_ITEMS: dict[Any, Callable[[dict[str, Any]], list[Any]]] = {
     "message": _message_item,
     "reasoning": _reasoning_item,
     "function_call": _item("assistant"),

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from ..telemetry import Resource, Scope, Span
+from ..telemetry import Resource, Scope, Span, SpanEvent, SpanLink
 from .fields import KINDS, SPAN_ID_BYTES, STATUS_OF, Unreadable, read_count, read_id, read_time
 from .json_form import read_events, read_links, read_resource, read_scope
 from .parse import ParseError, parse_json
@@ -123,7 +123,8 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
         else:
             attributes[pair["key"]] = _value(value, strict)
     "".join(attributes)  # refuses a key that is no text
-    events = links = ()
+    events: list[SpanEvent] = []
+    links: list[SpanLink] = []
     lost_events = lost_links = 0
     if "events" in span and span["events"] is not None:
         events, lost_events = read_events(_exact(span["events"]), strict)
@@ -143,8 +144,8 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
         start_ns=read_time(get("startTimeUnixNano"), True),
         end_ns=read_time(get("endTimeUnixNano"), True),
         attributes=attributes,
-        events=events or [],
-        links=links or [],
+        events=events,
+        links=links,
         status_code=code,
         status_message=message,
         trace_state=trace_state or "",
@@ -211,10 +212,7 @@ def _is_exact(value: Any) -> bool:
         value = value.values()
     elif type(value) is not list:
         return type(value) is not float or -_EXACT < value < _EXACT
-    for item in value:
-        if type(item) is not str and not _is_exact(item):
-            return False
-    return True
+    return all(type(item) is str or _is_exact(item) for item in value)
 
 
 #: Floats from here on may stand for whole numbers of more than 64 bits.

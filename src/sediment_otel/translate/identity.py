@@ -55,9 +55,8 @@ def usable_id(value: Any) -> str | None:
     trimmed = value.strip()
     if not trimmed or trimmed in _NO_ID:
         return None
-    if not trimmed.isascii() or "\x00" in trimmed:
-        if _UNSTORABLE.search(trimmed):
-            return None
+    if (not trimmed.isascii() or "\x00" in trimmed) and _UNSTORABLE.search(trimmed):
+        return None
     return trimmed
 
 
