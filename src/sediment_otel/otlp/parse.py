@@ -4,19 +4,23 @@
 `parse_json(data)` takes bytes or text and returns what it says; it raises `ParseError` (with a reason that
 holds no content) and nothing else. The fast parser comes first; what it refuses and Python accepts is read
 by the standard library: lone surrogates (kept in the string), `NaN` and `Infinity` as bare words, numbers past the
-range of a double, control characters inside strings. A leading byte order mark
+range of a double, control characters inside strings. What stands deeper than `DEEPEST` is read as null, so that it
+costs only the record it is in (no record may be that deep: `genai.MAX_DEPTH`). A leading byte order mark
 is passed over. `parse_several` reads values that stand one after another.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 _BOM = b"\xef\xbb\xbf"
+#: Levels of objects and lists that are read. An AnyValue takes up to four for each of its own.
+DEEPEST = 600
 _decode = msgspec.json.Decoder().decode
 
 
@@ -32,9 +36,31 @@ def parse_json(data: bytes | str) -> Any:
     try:
         return _decode(data)
     except RecursionError:
-        raise ParseError("nested too deeply") from None
+        return _parse_slowly(_without_depths(_text(data)))
     except (msgspec.MsgspecError, ValueError):
         return _parse_slowly(data)
+
+
+_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|[\]}]', re.DOTALL)
+
+
+def _without_depths(text: str) -> str:
+    """The text with null for each object and list that stands deeper than `DEEPEST`."""
+    kept: list[str] = []
+    depth = start = 0
+    for found in _BRACKET.finditer(text):
+        if found.group(1):
+            depth += 1
+            if depth == DEEPEST + 1:
+                kept += (text[start : found.start()], "null")
+        elif text[found.start()] != '"':
+            if depth == DEEPEST + 1:
+                start = found.end()
+            depth -= 1
+    if depth > DEEPEST:  # cut off inside
+        return "".join(kept)
+    kept.append(text[start:])
+    return "".join(kept)
 
 
 def parse_several(data: bytes | str) -> Iterator[Any]:

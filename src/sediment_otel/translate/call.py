@@ -56,8 +56,17 @@ def translate_subject(
     With `whole` the general way is taken even where the short one is open: the translation then has its
     reading and the provenance of each field. The fact is the same.
     """
+    detection = subject.detection or detect(subject.span)
+    try:
+        return _translate(subject, settings, context, detection, whole)
+    except RecursionError:
+        return skipped(subject.span, detection, SkipReason.MALFORMED, "a value is nested too deeply")
+
+
+def _translate(
+    subject: Subject, settings: Settings, context: Context, detection: Detection, whole: bool
+) -> Translation:
     span = subject.span
-    detection = subject.detection or detect(span)
     if detection.role is not SpanRole.CALL:
         return skipped(span, detection, SkipReason.NOT_A_MODEL_CALL, detection.reason)
     if context.wrapper:
