@@ -11,6 +11,7 @@ message is taken apart on the wire and only that record is rejected, with its JS
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Literal
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
@@ -49,9 +50,9 @@ def decode_protobuf(data: bytes, *, signal: Signal | None = None, strict: bool =
     groups = message.resource_spans if signal == "traces" else message.resource_logs
     top, middle, last = _NAMES[signal]
     for group_index, group in enumerate(groups):
-        resource = _resource(group.resource, group.schema_url)
+        resource = _shared_resource(group.resource.SerializeToString(), group.schema_url)
         for scope_index, scoped in enumerate(group.scope_spans if signal == "traces" else group.scope_logs):
-            scope = _scope(scoped.scope, scoped.schema_url)
+            scope = _shared_scope(scoped.scope.SerializeToString(), scoped.schema_url)
             for index, record in enumerate(scoped.spans if signal == "traces" else scoped.log_records):
                 try:
                     items.append(_READ[signal](record, resource, scope, strict))
@@ -110,6 +111,18 @@ def _scope(scope: Any, schema_url: str) -> Scope:
         schema_url=schema_url or None,
         dropped_attributes=scope.dropped_attributes_count,
     )
+
+
+@lru_cache(maxsize=64)
+def _shared_resource(data: bytes, schema_url: str) -> Resource:
+    """Equal resources are one object."""
+    return _resource(PbResource.FromString(data), schema_url)
+
+
+@lru_cache(maxsize=256)
+def _shared_scope(data: bytes, schema_url: str) -> Scope:
+    """Equal scopes are one object."""
+    return _scope(InstrumentationScope.FromString(data), schema_url)
 
 
 def _read_span(span: Any, resource: Resource, scope: Scope, strict: bool) -> Span:
