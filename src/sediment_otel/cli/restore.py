@@ -31,12 +31,14 @@ Examples:
 
 Each fact becomes one span with current gen_ai.* attributes: OTLP JSON, one request per line, or protobuf where FILE
 ends in .pb. --to sends OTLP/HTTP (protobuf, gzip) with the headers of OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put
-behind an address without a path.
+behind an address without a path. --to scn writes records of SCN Chat in place of spans, one per line.
 
 Exit codes: 0 done (facts that cannot be restored are named and cost only themselves); 1 an input could not be read, or
 the output not written or not sent; 2 wrong usage; 3 no fact could be restored.
 """
 
+#: In place of an address: records of SCN Chat.
+SCN = "scn"
 #: Facts that are named one by one where they cannot be restored; the rest is counted.
 NAMED = 20
 
@@ -51,7 +53,8 @@ def register(app: typer.Typer) -> None:
             str, typer.Option("-o", "--out", metavar="FILE", help="spans.jsonl, spans.pb, or - for standard output.")
         ] = "-",
         to: Annotated[
-            str | None, typer.Option("--to", metavar="URL", help="Send the spans to an OTLP/HTTP endpoint.")
+            str | None,
+            typer.Option("--to", metavar="URL|scn", help="Send to an OTLP/HTTP endpoint; scn: records of SCN Chat."),
         ] = None,
         blobs: Annotated[
             str | None,
@@ -60,6 +63,10 @@ def register(app: typer.Typer) -> None:
         quiet: Quiet = False,
     ) -> None:
         """Turn facts into OTLP spans."""
+        if to == SCN:
+            from .restore_scn import run as run_scn
+
+            raise typer.Exit(run_scn(facts, out, quiet=quiet))
         if to is not None and out != "-":
             fail("give either -o or --to, not both", EXIT_USAGE)
         raise typer.Exit(run(facts, out, to, quiet=quiet, blobs=blobs))

@@ -66,6 +66,9 @@ def _space(holder: dict[str, Any]) -> str:
         value = holder.get(key)
         if type(value) is str and value.startswith("at://"):
             return value
+    named = holder.get("session_id")  # of records that were facts of another source
+    if type(named) is str and named.strip():
+        return named
     uri = holder.get("uri")
     if type(uri) is str and uri.startswith("at://") and _CONVERSATION in uri:
         before, _, after = uri.partition(_CONVERSATION)
@@ -92,7 +95,8 @@ def _record(entry: Any, space: str) -> LogRecord | None:
     attributes = {RKEY: rkey}
     if space:
         attributes[SPACE] = space
-        attributes[OWNER] = space[len("at://") :].split("/", 1)[0]
+        if space.startswith("at://"):
+            attributes[OWNER] = space[len("at://") :].split("/", 1)[0]
     if type(entry.get("cid")) is str:
         attributes[CID] = entry["cid"]
     return LogRecord(time_ns=_instant(value.get("createdAt")), event_name=kind, body=value, attributes=attributes)

@@ -61,7 +61,7 @@ class RestoreError(ValueError):
 
 def restore(fact: InferenceCall | Mapping[str, Any] | bytes | str) -> Span:
     """The span of a fact (typed, as a dict, or as JSON). Raises `RestoreError`, which names field and rule."""
-    call = _checked(fact)
+    call = checked(fact)
     try:
         return _restore(call, subject_of(call.raw))
     except RecursionError:
@@ -72,7 +72,8 @@ def restore(fact: InferenceCall | Mapping[str, Any] | bytes | str) -> Span:
         raise RestoreError("input_messages, output_messages", "are nested too deeply") from None
 
 
-def _checked(fact: InferenceCall | Mapping[str, Any] | bytes | str) -> InferenceCall:
+def checked(fact: InferenceCall | Mapping[str, Any] | bytes | str) -> InferenceCall:
+    """The fact, typed and held to every rule. Raises `RestoreError`."""
     if isinstance(fact, InferenceCall):
         return fact
     try:
