@@ -54,6 +54,13 @@ def test_every_field_of_a_fact_comes_back_from_the_columns(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_leap_second_and_small_letters_cost_nothing(end: str, tmp_path: Path) -> None:
+    put(f"{tmp_path}/f.parquet{end}", fact(1, observed_at="2016-12-31t23:59:60z"))
+    (row,) = rows(tmp_path / "f.parquet")
+    assert row["observed_at"] == datetime(2016, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
+
+
 def test_times_are_utc_timestamps_and_the_file_is_zstd(tmp_path: Path) -> None:
     put(tmp_path / "f.parquet", fact(1, observed_at="2026-01-01T01:30:00.123456789+02:00"))
     found = pq.ParquetFile(tmp_path / "f.parquet")

@@ -103,6 +103,8 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _instant(text: str) -> datetime:
+    if text[17:19] == "60":  # a leap second is none in Arrow
+        text = f"{text[:17]}59{text[19:]}"
     head, _, fraction = text.upper().replace("Z", "+00:00").partition(".")
     if fraction:
         digits = fraction.partition("+")[0].partition("-")[0]
