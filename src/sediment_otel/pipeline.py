@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .dialects.base import LogCall
-from .dialects.registry import join_id, lends_ids, wanted
+from .dialects.registry import join_id, lends_ids, names_its_span, wanted
 from .genai import Detection, Subject
 from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry
 from .otlp.light import read_light
@@ -104,7 +104,7 @@ def _record_entry(position: int, record: LogRecord, settings: Settings) -> Recor
     return RecordEntry(
         position,
         record.trace_id,
-        record.span_id,
+        record.span_id if names_its_span(record) else None,
         has_output,
         has_message,
         session[0] if session else None,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sediment_otel.settings import Settings
 from sediment_otel.sources.files import expand
 from sediment_otel.traces import Traces
 from sediment_otel.translate.verify import verify_call
+from sediment_otel.vocabulary import SkipReason
 
 FOLDER = Path(__file__).parents[1] / "data" / "synthetic"
 
@@ -40,3 +42,32 @@ def test_a_span_and_its_records_are_one_call_under_the_spans_id() -> None:
     names = ["claude_code.json", "claude_code.logs.json"]
     walked = list(Traces(expand([str(FOLDER / name) for name in names]), Settings()).walk())
     assert [(len(item.subject.records), item.subject.log_only) for item in walked] == [(4, False), (3, True), (2, True)]
+
+
+CAPTURED = FOLDER.parent / "agents"
+
+
+@pytest.mark.parametrize("names", [["traces.jsonl", "logs.jsonl"], ["logs.jsonl", "traces.jsonl"], ["logs.jsonl"]])
+def test_claude_code_as_it_writes_is_one_fact_with_the_bodies_from_its_files(names: list[str]) -> None:
+    """Its records name the span around the call; the request's body has no request id."""
+    folder = CAPTURED / "claude_code"
+    settings = Settings(content_locations=(str(folder / "bodies"),))
+    walked = list(Traces(expand([str(folder / name) for name in names]), settings).walk())
+    (call,) = [item for item in walked if item.translation.encoded]
+    fact = json.loads(call.translation.encoded or b"")
+    assert [len(message["parts"]) for message in fact["input_messages"]] == [3, 4]
+    assert fact["input_messages"][1]["parts"][-1]["content"] == "hello there"
+    assert fact["output_messages"] == [
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "content": "You said: hello there"}],
+            "finish_reason": "end_turn",
+        }
+    ]
+    assert (fact["model_call_id"], fact["model"]) == ("msg-1", "claude-sonnet-4-5-2026")
+    assert (fact["input_tokens"], fact["output_tokens"]) == (11, 7)
+    assert len(fact["raw"]["log_records"]) == 3
+    assert verify_call(call.subject, settings, call.decision) == []
+    assert [item.translation.reason for item in walked if item is not call] == [SkipReason.NOT_A_MODEL_CALL] * (
+        len(walked) - 1
+    )

@@ -96,6 +96,12 @@ def test_without_a_body_the_request_id_names_the_answer_and_cached_input_counts(
     assert (fact["model_call_id"], fact["input_tokens"], fact["model"]) == ("req_1", 240, "claude-x")
 
 
+def test_without_request_ids_what_ends_together_is_one_call() -> None:
+    ends = [told(2, ""), answered(2, rid=""), asked(3), told(4, ""), answered(4, {**ANSWER, "id": "msg_2"}, "")]
+    found = facts([asked(0), *ends])
+    assert [(f["model_call_id"], len(f["raw"]["log_records"])) for f in found] == [("msg_1", 3), ("msg_2", 3)]
+
+
 def test_what_is_only_asked_is_no_call_yet() -> None:
     assert calls([asked(0)]) == []
 

@@ -110,6 +110,8 @@ class Dialect:
     references: Callable[[Subject], Iterable[Reference]] | None = None
     #: Keys, on spans and records, of an id that is the same on all that belongs to a call (besides the response id).
     join_keys: tuple[str, ...] = ()
+    #: Its log records name the span around the call, never the call's own: they are joined as if they named none.
+    records_beside: bool = False
     #: Spans that are no calls but lend ids to their parent call.
     lends_ids: Callable[[Span], bool] | None = None
     #: Prefixes under which messages are flattened into numbered attributes.

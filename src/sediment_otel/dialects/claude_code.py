@@ -228,9 +228,19 @@ def _session_calls(session: str, records: list[LogRecord]) -> Iterator[LogCall]:
     """Ends of calls by their request's id; each takes the request body that is its own, and leaves earlier attempts."""
     asked = [record for record in records if event_of(record) == REQUEST_BODY]
     ends: dict[str, list[LogRecord]] = {}
+    unnamed: dict[str, str] = {}  # where a service gives no request ids: the call that is ending, by place
     for number, record in enumerate(records):
-        if event_of(record) != REQUEST_BODY:
-            ends.setdefault(_text(record, REQUEST_ID) or f"#{number}", []).append(record)
+        event, place = event_of(record), _text(record, "query_source")
+        name = _text(record, REQUEST_ID)
+        if event == REQUEST_BODY:
+            unnamed.pop(place, None)
+        elif name:
+            ends.setdefault(name, []).append(record)
+        else:
+            name = unnamed.get(place, "")
+            if not name or event in map(event_of, ends[name]):
+                name = unnamed[place] = f"#{number}"
+            ends.setdefault(name, []).append(record)
     for group in ends.values():
         body = _request_body(asked, group)
         if body is not None:
@@ -292,6 +302,7 @@ DIALECT = Dialect(
     log_calls=log_calls,
     references=references,
     join_keys=(REQUEST_ID,),
+    records_beside=True,
     seen=("Claude Code 2.1 (documentation and strings of the program)",),
     not_recoverable=(
         "messages, where OTEL_LOG_RAW_API_BODIES is not set: set it to `file:<directory>`",

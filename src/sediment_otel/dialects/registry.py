@@ -168,6 +168,12 @@ def references(subject: Subject) -> list[Reference]:
     return found
 
 
+def names_its_span(record: LogRecord) -> bool:
+    """Whether the span that a log record names, if any, can be the call that it belongs to."""
+    known = BY_NAME.get(record_dialect(record))
+    return known is None or not known.records_beside
+
+
 def join_id(record: LogRecord) -> Any:
     """What says which call a log record belongs to: the response id, or its dialect's own id of the call."""
     value = record.attributes.get("gen_ai.response.id")

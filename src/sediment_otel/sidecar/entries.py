@@ -13,7 +13,7 @@ import pickle
 
 import msgspec
 
-from ..dialects.registry import join_id, lends_ids, wanted
+from ..dialects.registry import join_id, lends_ids, names_its_span, wanted
 from ..settings import Settings
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from ..translate.glimpse import glimpse_span, record_bits, record_session
@@ -128,7 +128,7 @@ def _record(index: int, record: LogRecord, settings: Settings) -> RecordSeen:
     return RecordSeen(
         index,
         record.trace_id,
-        record.span_id,
+        record.span_id if names_its_span(record) else None,
         has_output,
         has_message,
         session[0] if session else None,
