@@ -44,9 +44,14 @@ def detect(span: Span) -> Detection | None:
 
 
 def event_of(record: LogRecord) -> str:
-    """Which of Codex's events a record is, or nothing."""
-    name = record.event_name
-    return name[len(PREFIX) :] if name.startswith(PREFIX) and name[len(PREFIX) :] in EVENTS else ""
+    """Which of Codex's events a record is, or nothing. The field for its name may hold a place in Codex's source."""
+    name: Any = record.event_name
+    if not name.startswith(PREFIX):
+        name = record.attributes.get("event.name")
+        if type(name) is not str or not name.startswith(PREFIX):
+            return ""
+    name = name[len(PREFIX) :]
+    return name if name in EVENTS else ""
 
 
 def wants_record(record: LogRecord) -> bool:
