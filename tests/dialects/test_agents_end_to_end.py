@@ -71,3 +71,16 @@ def test_claude_code_as_it_writes_is_one_fact_with_the_bodies_from_its_files(nam
     assert [item.translation.reason for item in walked if item is not call] == [SkipReason.NOT_A_MODEL_CALL] * (
         len(walked) - 1
     )
+
+
+def test_codex_as_it_writes_is_three_partial_facts() -> None:
+    walked = list(Traces(expand([str(CAPTURED / "codex" / "logs.jsonl")]), Settings()).walk())
+    found = [json.loads(item.translation.encoded or b"") for item in walked]
+    assert [[message["role"] for message in fact["input_messages"]] for fact in found] == [["user"], ["tool"], ["tool"]]
+    calls = [part for fact in found for message in fact["output_messages"] for part in message["parts"]]
+    assert [part["id"] for part in calls] == ["call-4-0", "call-7-0"]
+    results = [fact["input_messages"][0]["parts"][0] for fact in found[1:]]
+    assert [part["id"] for part in results] == ["call-4-0", "call-7-0"]
+    assert {fact["session_id"] for fact in found} == {"01a22e10-f562-7402-ae27-4e6d1ac71b9c"}
+    assert [(fact["input_tokens"], fact["output_tokens"]) for fact in found] == [(11, 7)] * 3
+    assert [verify_call(item.subject, Settings(), item.decision) for item in walked] == [[], [], []]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from agent_records import calls, facts, record, translations
 
@@ -98,6 +99,19 @@ def test_with_nothing_but_ends_results_go_to_the_answer_before_them() -> None:
     assert first["output_messages"][0]["parts"][0]["id"] == "call_1"
     assert second["input_messages"][0]["parts"][0]["id"] == "call_1"
     assert second["output_messages"][0]["parts"] == [{"type": "text", "content": "Done."}]
+
+
+def test_the_name_of_an_event_may_stand_in_its_attribute_alone() -> None:
+    """As codex-cli writes it: the field holds a place in its source."""
+    found = [
+        msgspec.structs.replace(
+            item,
+            event_name="event otel/src/events.rs:1",
+            attributes={**item.attributes, "event.name": item.event_name},
+        )
+        for item in TURN
+    ]
+    assert len(facts(found)) == 2
 
 
 def test_conversations_are_kept_apart() -> None:

@@ -196,7 +196,7 @@ DIALECT = Dialect(
     amend=_amend,
     wants_record=wants_record,
     log_calls=log_calls,
-    seen=("Codex CLI (source)",),
+    seen=("codex-cli 0.171.0",),
     not_recoverable=(
         "the whole input: only prompts and tool results that are new are told, and prompts only with `log_user_prompt`",
         "the answer's text without `log_agent_responses`; reasoning; tool calls that gave no result",
