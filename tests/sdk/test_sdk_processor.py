@@ -170,6 +170,23 @@ def test_an_inner_span_without_output_waits_and_is_the_wrapper_of_the_outer_one(
     assert processor.snapshot().skipped == {"wrapper": 1}
 
 
+def test_a_wrapper_is_known_though_two_calls_around_it_are_still_open() -> None:
+    sink = MemorySink()
+    tracer, processor, _ = traced(sink)
+    named = {"session.id": "s"}
+    with (
+        tracer.start_as_current_span("a", attributes=call_attributes(answer=None, **named)),
+        tracer.start_as_current_span("b", attributes=call_attributes(answer=None, **named)),
+    ):
+        with tracer.start_as_current_span("c", attributes=call_attributes(answer="out", **named)):
+            tracer.start_span("d", attributes=call_attributes(answer="in", **named)).end()
+            processor.force_flush()
+        processor.force_flush()
+        assert sink.texts() == ["in"]
+    processor.force_flush()
+    assert processor.snapshot().skipped == {"wrapper": 3}
+
+
 def test_a_failed_attempt_is_no_wrapper_and_does_not_wait() -> None:
     sink = MemorySink()
     tracer, processor, _ = traced(sink)

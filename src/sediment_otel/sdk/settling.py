@@ -356,8 +356,9 @@ class Settling:
         ancestors, open_above = self._all_ancestors(call)
         decision = STANDS_ALONE
         if ancestors or span.span_id in tree.children:
-            outermost = next((a for a in reversed(ancestors) if a.role is SpanRole.CALL), call.glimpse)
-            nest = {glimpse.span_id: glimpse for glimpse in below(tree, outermost.span_id)}
+            calls = [n for n, ancestor in enumerate(ancestors, 1) if ancestor.role is SpanRole.CALL]
+            inside = [span.span_id, *(ancestor.span_id for ancestor in ancestors[: calls[-1] if calls else 0])]
+            nest = {glimpse.span_id: glimpse for glimpse in below(tree, inside)}
             nest.update({ancestor.span_id: ancestor for ancestor in ancestors})
             nest[span.span_id] = call.glimpse
             # One ordinal each: that of an open ancestor is not known yet.

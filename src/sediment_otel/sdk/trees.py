@@ -8,7 +8,7 @@ forgotten; within one single trace the spans that ended first are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,9 +111,13 @@ class Trees:
                 del tree.children[parent]
 
 
-def below(tree: Tree, span_id: str) -> Iterator[Glimpse]:
-    """The ended descendants of a span, as far as they are remembered."""
-    stack, seen = [span_id], {span_id}
+def below(tree: Tree, span_ids: Iterable[str]) -> Iterator[Glimpse]:
+    """The ended descendants of spans, as far as they are remembered.
+
+    An open span is no link between those above and those below it: all spans of a chain must be named.
+    """
+    stack = list(span_ids)
+    seen = set(stack)
     while stack:
         for child in tree.children.get(stack.pop(), ()):
             known = tree.spans.get(child)
