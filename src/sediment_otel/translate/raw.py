@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -193,6 +194,12 @@ def _peeled(text: str, at: str, encoding: dict[str, int]) -> Any:
 # -- the pieces of raw -------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=8)
+def _special(messages: frozenset[str]) -> frozenset[str]:
+    """Keys of attributes that are not stored as they are."""
+    return messages | ACCOUNT_IDENTITY
+
+
 class Attributes:
     """How attributes are stored: sorted, message attributes parsed, account identity hidden."""
 
@@ -207,9 +214,11 @@ class Attributes:
 
     def store(self, attributes: Mapping[str, Any], at: str, *, own: bool = False) -> dict[str, Any]:
         """`own` marks the span's attributes: their keys stand in `encoding` by name."""
-        found: dict[str, Any] = {}
+        found = {key: attributes[key] for key in sorted(attributes)}
         messages = self.messages
-        for key, value in sorted(attributes.items()) if len(attributes) > 1 else attributes.items():
+        special = _special(messages).intersection(found) if type(messages) is frozenset else list(found)
+        for key in special:
+            value = found[key]
             if key in messages:
                 if own and key in self.ready:
                     found[key] = self.ready[key]
@@ -219,8 +228,9 @@ class Attributes:
                     found[key] = stored_messages(value, where, self.encoding, key if own else None)
             elif key in ACCOUNT_IDENTITY and self.hide and value is not None:
                 found[key] = HIDDEN_IDENTITY
-            else:
-                found[key] = value if type(value) in _PLAIN else stored(_shallow(value))
+        for key, value in attributes.items():
+            if type(value) not in _PLAIN and found[key] is value:
+                found[key] = stored(_shallow(value))
         return found
 
 
