@@ -61,7 +61,13 @@ def attributes_of(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     """Attributes as a plain dict, in their order."""
     if not attributes:
         return {}
-    return {key: item if type(item) in _SCALARS else value_of(item) for key, item in attributes.items()}
+    # The SDK's mapping walks through Python code for each item; its copy is a plain dict.
+    copy = getattr(attributes, "copy", None)
+    found: dict[str, Any] = copy() if copy is not None else dict(attributes)
+    for key, item in found.items():
+        if type(item) not in _SCALARS:
+            found[key] = value_of(item)
+    return found
 
 
 class Converter:
