@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..otlp import decode_json, decode_protobuf
+from ..otlp.weigh import weigh_json, weigh_protobuf
 from ..settings import Settings
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from .bodies import BodyError, inflate
@@ -25,8 +26,8 @@ from .metrics import Metrics
 
 #: What a sender is told to wait before it tries again, in seconds.
 BUSY_RETRY, FULL_RETRY = 1.0, 10.0
-#: What one JSON object takes in memory, about, and how much a request may take while it is decoded, in JSON.
-OBJECT_BYTES, MOST_DECODED = 200, 512 * 1024 * 1024
+#: Requests up to this size are decoded as they come: whatever is in them, they take little.
+UNWEIGHED_BYTES = 128 * 1024
 _KINDS = {"traces": (Span, "span"), "logs": (LogRecord, "log")}
 
 
@@ -54,14 +55,14 @@ class Memory:
     """The bytes of requests that are being received or decoded, never more than the budget."""
 
     def __init__(self, budget: int) -> None:
-        self._budget = budget
+        self.budget = budget
         self._lock = threading.Lock()
         self.used = 0
 
     def reserve(self, size: int) -> None:
         """Raises `Refusal` where there is no room."""
         with self._lock:
-            if self.used + size > self._budget:
+            if self.used + size > self.budget:
                 raise Refusal(503, "the receiver holds as much as it may (memory_budget); send again", BUSY_RETRY)
             self.used += size
 
@@ -116,12 +117,28 @@ class Intake:
         with self.memory.holding(extra):
             if signal == "metrics":
                 return self._metrics_request(form, body)
-            if len(body) < self.large:
+            if self._light(signal, form, body):
                 return self._decoded(signal, form, body)
-            if form == "json" and body.count(b"{") * OBJECT_BYTES > MOST_DECODED:
-                raise Refusal(413, "the request has too many JSON objects; send smaller batches, or protobuf")
             with self._one_large:
                 return self._decoded(signal, form, body)
+
+    def _light(self, signal: str, form: str, body: bytes) -> bool:
+        """Whether a request may be decoded beside others. Raises `Refusal` where it takes too much even alone."""
+        if len(body) <= UNWEIGHED_BYTES:
+            return True
+        most = self.memory.budget
+        quick = most // 2
+        if form == "json":
+            weight = weigh_json(body, quick=quick)
+        else:
+            weight = weigh_protobuf(body, most, signal=signal, quick=quick)
+        if weight > most:
+            raise Refusal(
+                413,
+                f"the request has so many parts that decoding it takes more than {most} bytes of memory;"
+                " send smaller batches, or raise memory_budget",
+            )
+        return weight <= quick and len(body) < self.large
 
     def _decoded(self, signal: str, form: str, body: bytes) -> Taken:
         batch = (
