@@ -79,9 +79,6 @@ def span(number: int, text: str, secret: str) -> Span:
         {"role": "assistant", "parts": [{"type": "tool_call", "id": "call_1", "name": "run", "arguments": arguments}]},
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call_1", "response": secret}]},
         {"role": "user", "parts": [{"type": "text", "content": f"Digest {number}"}, {"type": "blob", "data": secret}]},
-            "role": "user",
-            "parts": [{"type": "text", "content": f"Digest {number}"}, {"type": "blob", "content": secret}],
-        },
     ]
     answer = [{"role": "assistant", "parts": [{"type": "reasoning", "content": secret}], "finish_reason": "stop"}]
     return Span(

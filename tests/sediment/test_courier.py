@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sediment_otel.facts import InferenceCall, InferenceMessage, TextPart
-from sediment_otel.sidecar.retry import Backoff
+from sediment_otel.retry import Backoff
 from sediment_otel.sinks import SinkError, open_sink
 from sediment_otel.sinks.base import Delivery, Receipt
 from sediment_otel.sinks.sediment import courier as courier_module

@@ -23,7 +23,7 @@ from ..sinks.database import connect_to_read
 from .config import shown
 from .journal import Journal
 from .metrics import Metrics, Sample
-from .retry import Backoff
+from ..retry import Backoff
 
 BATCH_FACTS, BATCH_BYTES = 256, 4 * 1024 * 1024
 _NEXT = (

@@ -19,7 +19,7 @@ from .config import shown
 from .journal import Journal
 from .metrics import Metrics
 from .replies import content_type
-from .retry import Backoff
+from ..retry import Backoff
 
 TIMEOUT = 30.0
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...sidecar.retry import Backoff
+from ...retry import Backoff
 from ..base import Delivery
 from .answers import THERE, Answer, Fate, classify, retry_after
 from .envelope import MAX_BODY_BYTES, Envelope, NoCapture, Unsaid, envelope

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ...sidecar.retry import Backoff
+from ...retry import Backoff
 from ..base import DEFAULT_OPTIONS, Delivery, Receipt, SinkBase, SinkError, SinkOptions, UnknownSink
 from .answers import Fate
 from .courier import Result
