@@ -216,7 +216,8 @@ class Attributes:
         """`own` marks the span's attributes: their keys stand in `encoding` by name."""
         found = {key: attributes[key] for key in sorted(attributes)}
         messages = self.messages
-        special = _special(messages).intersection(found) if type(messages) is frozenset else list(found)
+        # Sorted, as `found` is: the order of a set is another one in each process.
+        special = sorted(_special(messages).intersection(found)) if type(messages) is frozenset else list(found)
         for key in special:
             value = found[key]
             if key in messages:
