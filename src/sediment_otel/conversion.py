@@ -9,16 +9,20 @@ the index, the order and the sink.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import active_children, get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -245,17 +249,34 @@ def _start_method() -> str:
     return "fork" if safe else "spawn"
 
 
+def _become_worker() -> None:
+    """A worker ends when its parent says so or is gone; the keys of the terminal are the parent's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
 class _Pool:
     """Work in processes with results in order, never more than a few ahead (so that files do not pile up)."""
 
     def __init__(self, workers: int) -> None:
         self.ahead = workers + 2
-        self._pool = ProcessPoolExecutor(workers, mp_context=get_context(_start_method()))
+        self._pool = ProcessPoolExecutor(workers, get_context(_start_method()), _become_worker)
 
     def __enter__(self) -> _Pool:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        if kind is not None:
+            for child in active_children():
+                child.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def ordered(self, work: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -265,7 +286,12 @@ class _Pool:
         for call in islice(source, self.ahead):
             waiting.append(self._pool.submit(work, *call))
         while waiting:
-            done = waiting.pop(0).result()
+            try:
+                done = waiting.pop(0).result()
+            except BrokenProcessPool:
+                raise SourceError(
+                    "a worker process was killed, perhaps for want of memory; use fewer workers"
+                ) from None
             for call in islice(source, 1):
                 waiting.append(self._pool.submit(work, *call))
             yield done

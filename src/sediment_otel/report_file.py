@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -12,21 +12,26 @@ from typing import IO, Any
 import msgspec
 
 from .report import Account, totals
+from .sinks.atomic import AtomicFile, sink_error
 
 
 class ReportFile:
-    """`{"spans": …, …, "items": […]}`. Items wait in a temporary file beside the target, so memory stays flat.
+    """`{"spans": …, …, "items": […]}`. Items wait in a temporary file without a name, so memory stays flat.
 
-    With a path of None it does nothing. Raises `OSError` where the file cannot be written.
+    With a path of None it does nothing. Raises `SinkError`, at the start or later, where the file cannot be written.
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
         self._items: IO[bytes] | None = None
         self._count = 0
-        self._finished = False
         if path is not None:
-            self._items = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
+            self._where = str(path)
+            self._file = AtomicFile(self._where)
+            try:
+                self._items = _unnamed(path.parent)
+            except OSError as error:
+                self._file.discard()
+                raise sink_error(error, self._where) from None
 
     def __enter__(self) -> ReportFile:
         return self
@@ -36,35 +41,37 @@ class ReportFile:
     ) -> None:
         if self._items is not None:
             self._items.close()
-            if not self._finished:
-                Path(self._items.name).unlink(missing_ok=True)
+            self._file.discard()
 
     def add(self, item: dict[str, Any]) -> None:
         """One span's item."""
         if self._items is not None:
-            self._items.write(b",\n" if self._count else b"")
-            self._items.write(msgspec.json.encode(item))
+            try:
+                self._items.write(b",\n" if self._count else b"")
+                self._items.write(msgspec.json.encode(item))
+            except OSError as error:
+                raise sink_error(error, self._where) from None
             self._count += 1
 
     def finish(self, account: Account) -> None:
         """Put head and items together and publish the file."""
-        if self._items is None or self._path is None:
+        if self._items is None:
             return
-        self._items.flush()
-        whole = tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=f".{self._path.name}.", delete=False)  # noqa: SIM115
         try:
-            with whole as file, open(self._items.name, "rb") as items:
-                file.write(msgspec.json.format(msgspec.json.encode(totals(account)), indent=1).removesuffix(b"\n}"))
-                file.write(b',\n "items": [\n')
-                while piece := items.read(1 << 20):
-                    file.write(piece)
-                file.write(b"\n]}\n")
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(whole.name, 0o666 & ~umask)
-            os.replace(whole.name, self._path)
-        except BaseException:
-            Path(whole.name).unlink(missing_ok=True)
-            raise
-        Path(self._items.name).unlink(missing_ok=True)
-        self._finished = True
+            self._items.seek(0)
+            file = self._file.file
+            file.write(msgspec.json.format(msgspec.json.encode(totals(account)), indent=1).removesuffix(b"\n}"))
+            file.write(b',\n "items": [\n')
+            shutil.copyfileobj(self._items, file, 1 << 20)
+            file.write(b"\n]}\n")
+        except OSError as error:
+            raise sink_error(error, self._where) from None
+        self._file.publish()
+
+
+def _unnamed(beside: Path) -> IO[bytes]:
+    """A temporary file where the report will be, or, beside a device, where temporary files are."""
+    try:
+        return tempfile.TemporaryFile(dir=beside)
+    except OSError:
+        return tempfile.TemporaryFile()

@@ -17,6 +17,8 @@ EXIT_DONE = 0
 EXIT_UNREADABLE = 1
 EXIT_USAGE = 2
 EXIT_NOTHING_OR_STRICT = 3
+#: A fault of this program itself (EX_SOFTWARE).
+EXIT_INTERNAL = 70
 
 TRACES = "Traces"
 FACTS = "Facts"
@@ -79,6 +81,16 @@ def settings_from(**options: Any) -> Settings:
         return Settings.from_environment(os.environ, **given)
     except SettingsError as error:
         fail(f"wrong setting: {error}", EXIT_USAGE)
+
+
+def same_file(one: str | os.PathLike[str] | None, other: str | os.PathLike[str], *, missing: bool = False) -> bool:
+    """Whether two paths are one regular file; with `missing`, also one that is not there yet."""
+    if one is None:
+        return False
+    try:
+        return os.path.samefile(one, other) and os.path.isfile(one)
+    except (OSError, ValueError):
+        return missing and os.path.realpath(one) == os.path.realpath(other)
 
 
 def say(text: str = "") -> None:

@@ -29,6 +29,7 @@ from .common import (
     Workers,
     fail,
     progress,
+    same_file,
     say,
     settings_from,
 )
@@ -90,9 +91,7 @@ def register(app: typer.Typer) -> None:
             salvage=salvage,
             content_locations=content_location,
         )
-        raise typer.Exit(
-            run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet, blobs=blobs)
-        )
+        raise typer.Exit(run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet, blobs=blobs))
 
 
 def run(
@@ -135,6 +134,11 @@ def run(
         say(f"sediment-otel: {text}")
     if not sources:
         return EXIT_UNREADABLE
+    for target in (out, report):
+        if target is not None and any(same_file(source.path, target) for source in sources):
+            fail(f"{target}: is an input, too; name another file for the output", EXIT_USAGE)
+    if report is not None and same_file(report, out, missing=True):
+        fail(f"{report}: the facts go there already; name another file for the report", EXIT_USAGE)
     try:
         with (
             ReportFile(report) as writer,

@@ -21,7 +21,7 @@ def summarise(result: Conversion, out: str) -> None:
     say(
         f"{_count(account.facts, 'fact')} from {_count(account.spans, 'span')} to {where}"
         + (f": {_count(len(account.sessions), 'session')}, {models}" if account.facts else "")
-        + (f" and {more} more models" if more > 0 else "")
+        + (f" and {_count(more, 'more model')}" if more > 0 else "")
     )
     if not account.dialects:
         say("None of the spans is a model call.")

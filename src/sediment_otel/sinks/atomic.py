@@ -60,13 +60,13 @@ class AtomicFile:
 
     def _open(self) -> BinaryIO:
         try:
-            there: os.stat_result | None = os.stat(self._target)
+            there: os.stat_result | None = os.stat(self.where)
         except FileNotFoundError:
             there = None
         if there is not None and stat.S_ISDIR(there.st_mode):
             raise IsADirectoryError(errno.EISDIR, "is a directory")
         if there is not None and not stat.S_ISREG(there.st_mode):
-            return open(self._target, "wb")
+            return open(self.where, "wb")  # as it was named: what stands behind /dev/stdout may have no path
         if there is not None and not os.access(self._target, os.W_OK):
             raise PermissionError(errno.EACCES, "is read-only")
         directory, name = os.path.split(self._target)
