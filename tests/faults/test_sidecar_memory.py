@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 from sidecar_kit import Sidecar, call, messages
 
@@ -181,3 +182,28 @@ def test_the_largest_request_that_is_taken_stays_under_the_bound(sidecar: Sideca
     receiver, *others = peaks(sidecar).values()
     assert receiver < BOUND
     assert max(others) < 1.25 * BOUND  # the translator holds the text, what it says, and the fact, which has it twice
+
+
+def test_messages_of_many_grpc_senders_are_part_of_the_budget(sidecar: Sidecar) -> None:
+    body = encode_protobuf_traces([call(1, 1, note="x" * (55 * MIB), given=None, answer=None)])
+    method = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+    codes: list[grpc.StatusCode] = []
+    options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+
+    def send() -> None:
+        with grpc.insecure_channel(sidecar.addresses["grpc"], options=options) as channel:
+            try:
+                channel.unary_unary(method)(body, timeout=60)
+                codes.append(grpc.StatusCode.OK)
+            except grpc.RpcError as error:
+                codes.append(error.code())  # type: ignore[attr-defined]
+
+    threads = [threading.Thread(target=send) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    assert grpc.StatusCode.OK in codes
+    receiver = next(iter(peaks(sidecar).values()))
+    assert receiver < BOUND

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import ssl
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -87,13 +88,46 @@ def test_what_is_no_protobuf_is_an_invalid_argument(channel: Any) -> None:
 @pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip, grpc.Compression.Deflate])
 def test_a_message_past_the_limit_is_resource_exhausted(channel: Any, compression: Any) -> None:
     export = channel.unary_unary(TRACES)
-    code, _ = failure(lambda: export(b"\0" * 5_000_000, compression=compression))
+    code, found = failure(lambda: export(b"\0" * 1_100_000, compression=compression))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "max_request_bytes" in found.message
+    code, _ = failure(lambda: export(b"\0" * 5_000_000, compression=compression))  # gRPC itself
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
 def test_a_compressed_message_is_inflated(channel: Any, compression: Any) -> None:
     TraceServiceStub(channel).Export(request(call(3, 1)), compression=compression)
+
+
+def test_a_call_without_a_message_is_an_invalid_argument(channel: Any) -> None:
+    code, found = failure(lambda: channel.stream_unary(TRACES)(iter(())))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert found.message == "no message came"
+
+
+def test_a_sender_that_never_sends_its_message_is_refused_and_holds_up_nobody(tmp_path: Path) -> None:
+    limits = ["--read-timeout", "1", "--max-request-bytes", "1000000", "--memory-budget", "3000000"]
+    with (
+        Sidecar(tmp_path / "data", *limits) as sidecar,
+        grpc.insecure_channel(sidecar.addresses["grpc"]) as channel,
+    ):
+        ending = threading.Event()
+
+        def nothing() -> Iterator[bytes]:
+            ending.wait(60)
+            yield b""
+
+        silent = [channel.stream_unary(TRACES).future(nothing()) for _ in range(6)]
+        TraceServiceStub(channel).Export(request(call(1, 1)), timeout=30)
+        errors: list[Any] = [one.exception(60) for one in silent]
+        ending.set()
+        assert {error.code() for error in errors} == {grpc.StatusCode.UNAVAILABLE}
+        assert all("memory_budget" in error.details() or "did not arrive" in error.details() for error in errors)
+        wait_for(lambda: sidecar.metric("memory_in_flight_bytes") == 0)
+        TraceServiceStub(channel).Export(request(call(2, 1)))
+        sidecar.settled()
+        assert len(sidecar.facts()) == 2
 
 
 def test_an_unknown_method_is_unimplemented(channel: Any) -> None:

@@ -95,6 +95,7 @@ async def _export(
         body = _Body(request, intake, read_timeout, large)
         try:
             data = await body.read()
+            body.decoding()
             loop = asyncio.get_running_loop()
             encoding = request.headers.get("content-encoding", "")
             taken = await loop.run_in_executor(pool, intake.take, signal, form, data, encoding)
@@ -141,6 +142,7 @@ class _Body:
     def __init__(self, request: Request, intake: Intake, timeout: float, large: asyncio.Semaphore) -> None:
         self._large = large
         self._has_turn = False
+        self._heavy = False
         self._request = request
         self._intake = intake
         self._timeout = timeout
@@ -178,8 +180,15 @@ class _Body:
             raise Refusal(503, "other large requests are being read; send again", BUSY_RETRY) from None
         self._has_turn = True
 
+    def decoding(self) -> None:
+        """The body is whole: what follows takes a multiple of it."""
+        self._heavy = self._has_turn
+        self._intake.large_now += self._heavy
+
     def close(self) -> None:
         """Give back what was held."""
+        self._intake.large_now -= self._heavy
+        self._heavy = False
         if self._has_turn:
             self._large.release()
             self._has_turn = False

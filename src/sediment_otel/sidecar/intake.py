@@ -92,6 +92,8 @@ class Intake:
         #: From this size on requests are read and decoded one at a time, so that they do not starve each other.
         self.large = limit // 16
         self._one_large = threading.Lock()
+        #: How many of them wait to be decoded or are: gRPC gathers no message then. For the event loop alone.
+        self.large_now = 0
         self.memory = memory
         self.draining = False
         self.disk_full = False

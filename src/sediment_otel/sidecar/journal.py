@@ -150,7 +150,8 @@ class Journal:
             packer = self._packer.value = zstandard.ZstdCompressor(level=1)
         packed = packer.compress(request.body)
         self.check_room(len(packed))
-        forwarded = not self.forwarding
+        forwarded, size = not self.forwarding, len(request.body)
+        request = request._replace(body=b"")  # not held any longer than it takes to pack it
 
         def insert(database: sqlite3.Connection) -> int:
             released = request.state == FREE and forwarded
@@ -161,7 +162,7 @@ class Journal:
                     request.arrived,
                     request.signal,
                     request.form,
-                    len(request.body),
+                    size,
                     len(packed),
                     request.entries,
                     request.state,

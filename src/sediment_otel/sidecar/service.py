@@ -202,7 +202,7 @@ class Service:
             serve_http("admin", config.admin, Starlette(routes=watch_routes(self.metrics, ready)), False)
         rpc = None
         if config.grpc.on:
-            rpc = grpc_server(intake, pool, token=token)
+            rpc = grpc_server(intake, pool, token=token, read_timeout=config.read_timeout)
             where = f"[{config.grpc.host}]" if ":" in config.grpc.host else config.grpc.host
             credentials = _grpc_credentials(config)
             text = f"{where}:{config.grpc.port}"
