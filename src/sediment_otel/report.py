@@ -16,7 +16,11 @@ import msgspec
 
 from .sinks.base import Delivery, Receipt, SpanOutcome
 from .translate.call import Translation
+from .translate.credentials import redact_text
 from .vocabulary import HARMLESS_SKIPS, LossCode, Outcome, SkipReason, SpanRole
+
+#: Shorter names are not searched for credentials: none of the patterns fits into them.
+_SHORTEST_CREDENTIAL = 16
 
 
 class Row(msgspec.Struct, array_like=True):
@@ -62,6 +66,8 @@ def row_of(found: Translation, capture_key: str | None = None) -> Row:
     name = span.name
     if not name.isascii():
         name = name.encode("utf-8", "replace").decode()
+    if len(name) >= _SHORTEST_CREDENTIAL:
+        name = redact_text(name)
     return Row(
         span.trace_id,
         span.span_id,

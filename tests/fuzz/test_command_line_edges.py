@@ -217,3 +217,54 @@ def test_a_worker_that_is_killed_is_said_and_ends_the_run(tmp_path: Path) -> Non
     assert "fewer workers" in said
     assert "Traceback" not in said
     assert not (tmp_path / "facts.jsonl").exists()
+
+
+# -- what a trace may not say on a terminal --------------------------------------------------------------------------
+
+SECRET = "sk-" + "Zx9" * 8
+
+
+def hostile(tmp_path: Path) -> Path:
+    document = json.loads(line(0))
+    span = document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    span["name"] = f"chat {SECRET}\x1b[2J\n"
+    span["attributes"].append({"key": "gen_ai.request.model", "value": {"stringValue": f"\x1b]0;x\x07{SECRET}"}})
+    path = tmp_path / "traces.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize("arguments", [("convert",), ("explain",), ("explain", "--span", "0"), ("verify",)])
+def test_names_of_a_trace_neither_steer_a_terminal_nor_carry_a_credential(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    more = ("-o", tmp_path / "facts.jsonl", "--report", report) if arguments[0] == "convert" else ()
+    done = shell(*arguments, hostile(tmp_path), *more)
+    said = done.stdout + done.stderr
+    assert done.returncode in (0, 3)
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert SECRET not in said
+    if more:
+        assert SECRET not in report.read_text()
+        assert "[REDACTED_CREDENTIAL]" in report.read_text()
+
+
+def test_a_chain_of_ten_thousand_spans_is_explained_in_lines_of_common_length(tmp_path: Path) -> None:
+    path = tmp_path / "chain.json"
+    spans = [
+        {
+            "traceId": "ab" * 16,
+            "spanId": f"{number + 1:016x}",
+            "parentSpanId": f"{number:016x}" if number else "",
+            "name": "step",
+            "startTimeUnixNano": "1",
+            "endTimeUnixNano": "2",
+        }
+        for number in range(10_000)
+    ]
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    lines = shell("explain", path).stdout.splitlines()
+    assert len(lines) > 10_000
+    assert max(map(len, lines)) < 300

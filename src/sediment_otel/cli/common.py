@@ -93,8 +93,16 @@ def same_file(one: str | os.PathLike[str] | None, other: str | os.PathLike[str],
         return missing and os.path.realpath(one) == os.path.realpath(other)
 
 
+def printable(text: str) -> str:
+    """The text with escapes for what a terminal would obey or cannot show."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+
+
 def say(text: str = "") -> None:
-    """A line for people."""
+    """A line for people, in which nothing is a command to their terminal."""
+    text = "\n".join(map(printable, text.split("\n")))
     try:
         sys.stderr.write(f"{text}\n")
     except UnicodeEncodeError:

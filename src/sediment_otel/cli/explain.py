@@ -30,6 +30,7 @@ from .common import (
     Salvage,
     SessionAttribute,
     SessionId,
+    printable,
     progress,
     say,
     settings_from,
@@ -48,6 +49,10 @@ out. Ids, keys, sizes and codes; never what was said.
 
 Exit codes: 0 done; 1 an input could not be read; 2 wrong usage, or no span has that id; 3 no telemetry recognised.
 """
+
+
+#: Levels of a tree that are shown by indentation; below that, the depth is a number.
+DEEPEST_INDENT = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -175,7 +180,9 @@ def _not_one(seen: Seen) -> None:
 
 def _clean(text: str) -> str:
     """Text of a trace as one line that no terminal obeys."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    from ..translate.credentials import redact_text
+
+    return printable(redact_text(text))
 
 
 def _outcome(node: Any) -> str:
@@ -185,7 +192,8 @@ def _outcome(node: Any) -> str:
 
 
 def _indented(depth: int, node: Any) -> str:
-    return f"{'  ' * depth}{_clean(node.name) or '(no name)'}"
+    deep = f"({depth}) " if depth > DEEPEST_INDENT else ""
+    return f"{'  ' * min(depth, DEEPEST_INDENT)}{deep}{_clean(node.name) or '(no name)'}"
 
 
 def _cells(node: Any) -> tuple[str, ...]:

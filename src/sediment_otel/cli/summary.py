@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..conversion import Conversion
+from ..translate.credentials import redact_text
 from ..vocabulary import WAY_OUT, SkipReason
 from .common import say
 
@@ -16,7 +17,7 @@ def summarise(result: Conversion, out: str) -> None:
         _unread(result)
         return
     where = "standard output" if out == "-" else out
-    models = ", ".join(name for name, _ in account.models.most_common(4))
+    models = ", ".join(redact_text(name) for name, _ in account.models.most_common(4))
     more = len(account.models) - 4
     say(
         f"{_count(account.facts, 'fact')} from {_count(account.spans, 'span')} to {where}"
