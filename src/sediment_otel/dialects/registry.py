@@ -124,16 +124,20 @@ _SIGN_SERVICES = _signs("services")
 
 
 def shows_no_sign(
-    keys: Iterable[str], operation: str, providers: Iterable[Any], name: str, scope: str, service: Any
+    keys: Iterable[str], operation: str, providers: tuple[Any, Any], name: str, scope: str, service: Any
 ) -> bool:
-    """Whether a span that names an operation shows no sign of any dialect but the current conventions."""
+    """Whether a span that names an operation shows no sign of any dialect but the current conventions.
+
+    `providers` are the values of `gen_ai.provider.name` and `gen_ai.system`.
+    """
     return (
         _SIGN_KEYS.isdisjoint(keys)
         and name not in _SIGN_NAMES
         and operation not in _SIGN_OPERATIONS
         and not scope.startswith(_SIGN_SCOPES)
         and not (type(service) is str and service in _SIGN_SERVICES)
-        and not any(provider in _SIGN_PROVIDERS for provider in providers)
+        and providers[0] not in _SIGN_PROVIDERS
+        and providers[1] not in _SIGN_PROVIDERS
     )
 
 

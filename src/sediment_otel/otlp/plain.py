@@ -130,8 +130,10 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
         events, lost_events = read_events(_exact(span["events"]), strict)
     if "links" in span and span["links"] is not None:
         links, lost_links = read_links(_exact(span["links"]), strict)
-    dropped = get("droppedAttributesCount"), get("droppedEventsCount"), get("droppedLinksCount")
-    lost = (0, 0, 0) if dropped == _NONE else tuple(read_count(count, True) for count in dropped)
+    lost = _NOTHING_LOST
+    if not _COUNTS.isdisjoint(span):
+        attributes_lost, events_lost, links_lost = (read_count(get(name), True) for name in _LOST)
+        lost = attributes_lost, events_lost, links_lost
     code, message = _status(get("status"))
     if trace_state is not None and type(trace_state) is not str:
         raise Unreadable("the trace state is no text")
@@ -157,7 +159,9 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
     )
 
 
-_NONE = (None, None, None)
+_LOST = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount")
+_COUNTS = frozenset(_LOST)
+_NOTHING_LOST = (0, 0, 0)
 
 
 def are_ids(trace_id: str, span_id: str) -> bool:

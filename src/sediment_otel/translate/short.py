@@ -13,8 +13,9 @@ looking for them everywhere.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -155,15 +156,38 @@ def _messages(attributes: dict[str, Any], ready: dict[str, Any], *, calls_last: 
     text = attributes.get(gen_ai.SYSTEM_INSTRUCTIONS)
     if text is None:
         return inputs, outputs
-    system = decode_system(text) if type(text) is str else None
-    if not system:
+    if type(text) is not str:
         raise _Unusual
-    _stored(attributes, gen_ai.SYSTEM_INSTRUCTIONS, system, 0, ready)
+    system = _system(text) if len(text) < _SHORT_TEXT else _system.__wrapped__(text)
+    ready[gen_ai.SYSTEM_INSTRUCTIONS] = system.stored
     first = given.messages[0]
-    if first.role == "system" and [p.content for p in first.parts if type(p) is Text] == [p.content for p in system]:
+    if first.role == "system" and tuple(part.content for part in first.parts if type(part) is Text) == system.texts:
         return inputs, outputs
-    lead = encode([CheckedMessage("system", list(system), None)])
-    return lead[:-1] + b"," + inputs[1:], outputs
+    return system.lead + inputs[1:], outputs
+
+
+class _System(NamedTuple):
+    """System instructions: their texts, the beginning of an input that they lead, and their stored form."""
+
+    texts: tuple[str, ...]
+    lead: bytes
+    stored: Any
+
+
+#: Instructions longer than this are not remembered.
+_SHORT_TEXT = 64 * 1024
+
+
+@lru_cache(maxsize=64)
+def _system(text: str) -> _System:
+    """The calls of a session say the same instructions again and again."""
+    parts = decode_system(text)
+    if not parts:
+        raise _Unusual
+    message = encode([CheckedMessage("system", list(parts), None)])
+    ready: dict[str, Any] = {}
+    _stored({"": text}, "", parts, 0, ready)
+    return _System(tuple(part.content for part in parts), message[:-1] + b",", ready[""])
 
 
 def _calls_first(messages: list[Any]) -> bool:
@@ -188,8 +212,9 @@ def _stored(
 ) -> bytes:
     """The messages encoded. Their text may stand in `raw` where its length says that it is written like that."""
     encoded = encode(messages)
-    text = attributes[key].encode()
-    exact = surplus is not None and len(text) == len(encoded) + surplus
+    text = attributes[key]
+    size = len(text) if text.isascii() else len(text.encode())
+    exact = surplus is not None and size == len(encoded) + surplus
     ready[key] = msgspec.Raw(text) if exact else msgspec.json.decode(text)
     return encoded
 
