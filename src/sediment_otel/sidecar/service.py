@@ -18,7 +18,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -282,7 +282,10 @@ class _Receivers:
 class _Translator:
     """The translator's process, kept alive, and what it says."""
 
-    def __init__(self, job: Job, journal: Journal, metrics: Metrics) -> None:
+    def __init__(
+        self, job: Job, journal: Journal, metrics: Metrics, run: Callable[[Job, Connection], None] = run_worker
+    ) -> None:
+        self._run = run
         self._job = job
         self._journal = journal
         self._metrics = metrics
@@ -315,7 +318,7 @@ class _Translator:
         failures = 0
         while not self._ending.is_set():
             ours, theirs = context.Pipe()
-            self._process = context.Process(target=run_worker, args=(self._job, theirs), daemon=True)
+            self._process = context.Process(target=self._run, args=(self._job, theirs), daemon=True)
             self._process.start()
             theirs.close()
             self._connection = ours
@@ -349,6 +352,8 @@ class _Translator:
                     self._metrics.add(name, amount, **({key: label} if key else {}))
             elif message[0] == "ready":
                 self.ready = True
+            elif message[0] == "given up":
+                log("a request ended the translator several times: its spans are malformed", request=message[1])
             elif message[0] == "trouble":
                 self.trouble = message[1]
                 log("the store fails, outcomes wait" if message[1] else "the store works again", why=message[1])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from ..sources.references import completer
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from ..translate.call import Context, Translation, translate_subject
 from ..vocabulary import Outcome, SkipReason, SpanRole
-from .entries import look, unpack
+from .attempts import Attempts
+from .entries import Entries, look, unpack
 from .journal import DONE, FREE, WAITING, connect, unpacked
 from .traces import FACT, Found, Pending, Place, Traces
 
@@ -49,6 +51,8 @@ STREAM_WINDOWS = 4.0
 _FAILED = Detection("none", SpanRole.OTHER, "the translation failed")
 
 Send = Callable[[tuple[Any, ...]], None]
+Translate = Callable[[Subject, Settings, Context], Translation]
+_GIVEN_UP = "translating its request ended the translator several times: please report it"
 
 
 @dataclass(slots=True)
@@ -67,11 +71,21 @@ class _Waiting:
 
 
 class Translator:
-    """One journal, one store. `send` takes `("done", group, translated, free, counts)`."""
+    """One journal, one store. `send` takes `("done", group, translated, free, counts)` and `("given up", number)`."""
 
     def __init__(
-        self, journal: Path, store: Store, settings: Settings, *, window: float, keep: float, send: Send, run: str
+        self,
+        journal: Path,
+        store: Store,
+        settings: Settings,
+        *,
+        window: float,
+        keep: float,
+        send: Send,
+        run: str,
+        translate: Translate | None = None,
     ) -> None:
+        self._translate = translate
         self._database = connect(journal, read_only=True)
         self._store = store
         self._settings = settings
@@ -91,6 +105,7 @@ class Translator:
         self._cache: OrderedDict[int, tuple[int, Batch]] = OrderedDict()
         self._cached = 0
         (identity,) = self._database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+        self._attempts = Attempts(journal.with_name("translator.at"), identity)
         self._note = f"sidecar:{identity}"
         noted = json.loads(store.note(self._note) or "[]")
         self._done_before = {int(number) for number in noted}
@@ -98,6 +113,7 @@ class Translator:
 
     def close(self) -> None:
         """Let go of the journal."""
+        self._attempts.close()
         self._database.close()
 
     @property
@@ -138,7 +154,8 @@ class Translator:
             if entries is None:
                 if state == FREE:
                     continue
-                entries = look(self._load(number), self._settings)
+                with self._attempts.at([number]) if not self._attempts.given_up(number) else nullcontext():
+                    entries = look(self._load(number), self._settings)
             age = min(max((wall - arrived) / 1e9, 0.0), self._keep)
             self._arrived[number] = now - age
             if state == WAITING and number in self._done_before:
@@ -165,6 +182,8 @@ class Translator:
             self._done_before.clear()
 
     def _load(self, number: int) -> Batch:
+        if self._attempts.given_up(number):
+            return Batch(items=[])
         cached = self._cache.get(number)
         if cached is not None:
             self._cache.move_to_end(number)
@@ -203,9 +222,19 @@ class Translator:
     def _translate_due(self, now: float) -> None:
         group: list[int] = []
         while self._waiting and self._waiting[0].due <= now and len(group) < GROUP_REQUESTS:
+            suspect = self._waiting[0].number in self._attempts.deaths
+            if suspect and group:
+                break
             group.append(self._waiting.popleft().number)
+            if suspect:
+                break
         try:
-            self._translate_group(group, now)
+            if self._attempts.given_up(group[0]):
+                self._translate_group(group, now)
+                self._send(("given up", group[0]))
+            else:
+                with self._attempts.at(group):
+                    self._translate_group(group, now)
         except SinkError:
             for number in reversed(group):
                 if not self._traces.settled(number):
@@ -237,11 +266,26 @@ class Translator:
         self._commit(rows, finished, used, now)
 
     def _rows(self, number: int, found: dict[Place, Found]) -> Iterable[tuple[int, Row]]:
+        if self._attempts.given_up(number):
+            yield from self._rows_given_up(number)
+            return
         for index, item in enumerate(self._load(number).items):
             if type(item) is Span:
                 yield index, row_of(self._translated(item, found.get((number, index))))
             elif type(item) is Rejected and item.kind == "span":
                 yield index, row_of(unreadable(item))
+
+    def _rows_given_up(self, number: int) -> Iterable[tuple[int, Row]]:
+        """The body is not touched any more: what is known of its spans was written when it arrived."""
+        (packed,) = self._database.execute("SELECT entries FROM requests WHERE id = ?", (number,)).fetchone()
+        entries: Entries | None = unpack(packed) if packed else None
+        if entries is None:
+            return
+        for seen in entries.spans:
+            span = Span(trace_id=seen.trace_id, span_id=seen.span_id, parent_span_id=seen.parent_span_id, name="")
+            yield seen.index, row_of(Translation(Outcome.SKIPPED, span, _FAILED, SkipReason.MALFORMED, _GIVEN_UP))
+        for count in range(entries.unread):
+            yield -1 - count, row_of(unreadable(Rejected(kind="span", place="", reason=_GIVEN_UP)))
 
     def _translated(self, span: Span, known: Found | None) -> Translation:
         """A span that the translation fails on must not hold up all that come after it."""
@@ -253,7 +297,7 @@ class Translator:
 
     def _translation(self, span: Span, known: Found | None) -> Translation:
         if known is None:
-            return translate_subject(Subject(span), self._settings, Context())
+            return (self._translate or translate_subject)(Subject(span), self._settings, Context())
         if known.duplicate:
             return Translation(Outcome.SKIPPED, span, detect(span), SkipReason.DUPLICATE, "sent again")
         decision = known.decision
@@ -261,7 +305,8 @@ class Translator:
         records = [item for item in map(self._item, (r.place for r in known.records)) if type(item) is LogRecord]
         siblings = [item for item in map(self._item, known.siblings) if type(item) is Span]
         subject = Subject(span, tuple(records), tuple(siblings))
-        return translate_subject(self._complete(subject) if self._complete else subject, self._settings, context)
+        whole = self._complete(subject) if self._complete else subject
+        return (self._translate or translate_subject)(whole, self._settings, context)
 
     def _item(self, place: Place) -> Any:
         number, index = place
@@ -310,6 +355,7 @@ class Translator:
 
     def _free(self, number: int, now: float, done: Done) -> None:
         del self._held[number]
+        self._attempts.deaths.pop(number, None)
         done.free.append(number)
         self._drop_cached(number)
         self._kept.append((now + self._keep, number))
@@ -335,7 +381,11 @@ class Translator:
         touched = self._traces.release(late)
         chosen = self._ripe(orphans, now)
         if chosen:
-            rows, unused = self._log_calls(chosen)
+            requests = {record.request for record in chosen}
+            for number in filter(self._attempts.given_up, sorted(requests)):
+                self._send(("given up", number))
+            with self._attempts.at(requests):
+                rows, unused = self._log_calls(chosen)
             if unused:
                 done.counts["unused_log_records_total", ""] += unused
             self._store_rows(rows, (), done)
@@ -366,6 +416,10 @@ class Translator:
             oldest = min(self._arrived.get(record.request, now) for record in records)
             if latest.get(name, now) + self._window <= now or oldest + self._window * STREAM_WINDOWS <= now:
                 chosen += records
+        suspect = next((record.request for record in chosen if record.request in self._attempts.deaths), None)
+        if suspect is not None:
+            blamed = {_stream(record) for record in chosen if record.request == suspect}
+            chosen = [record for record in chosen if _stream(record) in blamed]
         return sorted(chosen, key=lambda record: (record.request, record.seen.index))
 
     def _log_calls(self, records: list[Pending]) -> tuple[list[Row], int]:

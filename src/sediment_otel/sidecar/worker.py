@@ -20,7 +20,7 @@ from ..settings import Settings
 from ..sinks.base import SinkError, SinkOptions
 from ..sinks.store import Store
 from .journal import JournalError
-from .translator import Translator
+from .translator import Translate, Translator
 
 try:
     import fcntl
@@ -62,7 +62,7 @@ class Lock:
         return True
 
 
-def run(job: Job, parent: Connection) -> None:
+def run(job: Job, parent: Connection, translate: Translate | None = None) -> None:
     """The process. Ends with `stop` from the parent, with the parent's end, or with an error on standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -71,7 +71,7 @@ def run(job: Job, parent: Connection) -> None:
         if _told(parent, 0.02) is not None:
             return
     try:
-        _loop(job, parent)
+        _loop(job, parent, translate)
     except (BrokenPipeError, EOFError, ConnectionResetError):
         return
     except (SinkError, JournalError) as error:
@@ -89,7 +89,7 @@ def _told(parent: Connection, seconds: float) -> str | None:
     return None
 
 
-def _loop(job: Job, parent: Connection) -> None:
+def _loop(job: Job, parent: Connection, translate: Translate | None) -> None:
     with contextlib.closing(Store(str(job.store), SinkOptions(durable=True))) as store:
         translator = Translator(
             job.journal,
@@ -99,6 +99,7 @@ def _loop(job: Job, parent: Connection) -> None:
             keep=job.keep,
             send=parent.send,
             run=f"{os.getpid()}-{time.time_ns()}",
+            translate=translate,
         )
         with contextlib.closing(translator):
             parent.send(("ready",))
