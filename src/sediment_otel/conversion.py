@@ -198,8 +198,16 @@ def _worker_first(stretch: Stretch, settings: Settings) -> tuple[Seen, Entries] 
     return seen, kept
 
 
-def _worker_second(stretch: Stretch, settings: Settings, index: Path, first: int, out: Path) -> str | None:
-    """Rows of the stretch into a private file: groups of a length, the rows without their facts, and the facts."""
+def _worker_second(
+    stretch: Stretch, settings: Settings, index: Path, first: int, out: Path, shared: str | None, number: int
+) -> str | None:
+    """Rows of the stretch into a private file: groups of a length, the rows without their facts, and the facts.
+
+    Where the sink has a file to share, the facts go straight into it instead, at the place that follows those of the
+    stretches before.
+    """
+    error = None
+    blocks: list[bytes] = []
     try:
         with out.open("wb") as file:
             for group in _grouped(_rows(stretch, settings, index, first)):
@@ -211,10 +219,53 @@ def _worker_second(stretch: Stretch, settings: Settings, index: Path, first: int
                 packed = _pack((group, sizes))
                 file.write(len(packed).to_bytes(8, "big"))
                 file.write(packed)
-                file.write(block)
-    except SourceError as error:
-        return str(error)
-    return None
+                if shared is None:
+                    file.write(block)
+                else:
+                    blocks.append(block)
+    except SourceError as broken:
+        error = str(broken)
+    finally:
+        place = _turns.take(number, sum(map(len, blocks))) if shared is not None else 0
+    if shared is not None:
+        with open(shared, "r+b", buffering=0) as target:
+            target.seek(place)
+            for block in blocks:
+                _write_all(target, block)
+    return error
+
+
+def _write_all(target: Any, block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[target.write(rest) :]
+
+
+class _Turns:
+    """Whose turn it is to take a place in the shared file: stretches take theirs in order, and write at once."""
+
+    def __init__(self, context: Any) -> None:
+        self._changed = context.Condition()
+        self._turn = context.Value("q", 0, lock=False)
+        self._end = context.Value("q", 0, lock=False)
+
+    def take(self, number: int, size: int) -> int:
+        """The place of so many bytes; waits until all stretches before have theirs."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._turn.value == number)
+            place = int(self._end.value)
+            self._end.value += size
+            self._turn.value += 1
+            self._changed.notify_all()
+            return place
+
+    @property
+    def size(self) -> int:
+        """How many bytes have their place."""
+        return int(self._end.value)
+
+
+_turns: _Turns
 
 
 class Group(NamedTuple):
@@ -235,11 +286,11 @@ class Group(NamedTuple):
         return found
 
 
-def _read_groups(path: Path) -> Iterator[Group]:
+def _read_groups(path: Path, shared: bool) -> Iterator[Group]:
     with path.open("rb") as file:
         while head := file.read(8):
             rows, sizes = _unpack(file.read(int.from_bytes(head, "big")))
-            yield Group(rows, file.read(sum(sizes)), sizes)
+            yield Group(rows, b"" if shared else file.read(sum(sizes)), sizes)
     path.unlink()
 
 
@@ -249,8 +300,10 @@ def _start_method() -> str:
     return "fork" if safe else "spawn"
 
 
-def _become_worker() -> None:
+def _become_worker(turns: _Turns) -> None:
     """A worker ends when its parent says so or is gone; the keys of the terminal are the parent's."""
+    global _turns
+    _turns = turns
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = parent_process()
@@ -268,7 +321,9 @@ class _Pool:
 
     def __init__(self, workers: int) -> None:
         self.ahead = workers + 2
-        self._pool = ProcessPoolExecutor(workers, get_context(_start_method()), _become_worker)
+        context = get_context(_start_method())
+        self.turns = _Turns(context)
+        self._pool = ProcessPoolExecutor(workers, context, _become_worker, (self.turns,))
 
     def __enter__(self) -> _Pool:
         return self
@@ -349,7 +404,7 @@ def _run(
             progress("first", stretch.size)
         index.resolve()
         with sink(_repeated_ids(index, settings)) as out:
-            for group in _second_pass(parts, settings, pool, index.path, folder, result, progress):
+            for group in _second_pass(parts, settings, pool, index.path, folder, result, progress, out):
                 _deliver(group, out, result.account, report)
             calls = index.log_calls()
             complete = completer(settings)
@@ -412,6 +467,7 @@ def _second_pass(
     folder: Path,
     result: Conversion,
     progress: Progress,
+    out: Sink,
 ) -> Iterator[Group]:
     if pool is None:
         for part, first in parts:
@@ -419,17 +475,22 @@ def _second_pass(
             progress("second", part.size)
         return
     files = [folder / f"rows-{number}" for number in range(len(parts))]
-    calls = ((part, settings, index, first, file) for (part, first), file in zip(parts, files, strict=True))
+    shared = out.shared_file()
+    calls = (
+        (part, settings, index, first, files[number], shared, number) for number, (part, first) in enumerate(parts)
+    )
     for (part, _), file, error in zip(parts, files, pool.ordered(_worker_second, calls), strict=True):
         if error is not None:
             result.failed_inputs.append(error)
-        yield from _read_groups(file)
+        yield from _read_groups(file, shared is not None)
         progress("second", part.size)
+    if shared is not None:
+        out.grow(pool.turns.size)
 
 
 def _deliver(group: Group, out: Sink, account: Account, report: Callable[[dict[str, Any]], None] | None) -> None:
     """Facts to the sink, its receipts into the rows, the rows into the account and the report."""
-    if group.block is None or not out.write_block(group.block):
+    if not _written_as_block(group, out):
         facts = [row for row in group.rows if row.delivery is not None]
         receipts = out.write(group.deliveries())
         for row, receipt in zip(facts, receipts, strict=True):
@@ -441,6 +502,14 @@ def _deliver(group: Group, out: Sink, account: Account, report: Callable[[dict[s
         account.add(row)
         if report is not None:
             report(item(row))
+
+
+def _written_as_block(group: Group, out: Sink) -> bool:
+    """Whether the sink has the facts already, or takes them as lines, all at once."""
+    if group.block is None:
+        lines = [row.delivery.encoded for row in group.rows if row.delivery is not None]
+        return out.takes_blocks and (not lines or out.write_block(b"\n".join(lines) + b"\n"))
+    return not group.block or out.write_block(group.block)
 
 
 __all__ = ["Conversion", "Unread", "convert", "totals"]

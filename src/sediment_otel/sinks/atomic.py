@@ -78,6 +78,11 @@ class AtomicFile:
             os.chmod(temporary, stat.S_IMODE(there.st_mode) & 0o777)
         return os.fdopen(descriptor, "wb", buffering=1 << 18)
 
+    @property
+    def temporary(self) -> str | None:
+        """Where the bytes wait until they take the target's place; None for a device."""
+        return self._temporary
+
     def publish(self) -> None:
         """Write out and take the target's place. A second call does nothing, nor one in a forked child."""
         if not self._open_now or self._process != os.getpid():

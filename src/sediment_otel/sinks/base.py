@@ -163,8 +163,18 @@ class Sink(Protocol):
     #: Whether the sink keeps outcomes; where it does not, nobody needs to make them.
     keeps_outcomes: bool
 
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether `write_block` is worth a try."""
+
     def write_block(self, block: bytes) -> bool:
         """Take facts as one block of JSON lines, all of them stored; False where it wants them one by one."""
+
+    def shared_file(self) -> str | None:
+        """A file into which several processes may write lines at places of their own; None where there is none."""
+
+    def grow(self, size: int) -> None:
+        """Take note that so many bytes of lines were written into the shared file from its end on."""
 
     def record_outcomes(self, outcomes: Sequence[SpanOutcome]) -> None:
         """Take skips and losses, where the sink keeps them."""
@@ -192,6 +202,7 @@ class SinkBase:
     refused = 0
 
     keeps_outcomes = False
+    takes_blocks = False
 
     def record_outcomes(self, outcomes: Sequence[SpanOutcome]) -> None:
         """Kept nowhere, unless a sink overrides this."""
@@ -203,6 +214,14 @@ class SinkBase:
     def write_block(self, block: bytes) -> bool:
         """Facts one by one, unless a sink overrides this."""
         return False
+
+    def shared_file(self) -> str | None:
+        """Nothing to share, unless a sink overrides this."""
+        return None
+
+    def grow(self, size: int) -> None:
+        """Only what shares a file can grow."""
+        raise NotImplementedError
 
     def flush(self) -> None:
         """Nothing is buffered, unless a sink overrides this."""

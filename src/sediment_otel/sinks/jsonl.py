@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from .append import JsonLinesAppend
-from .atomic import sink_error
+from .atomic import AtomicFile, sink_error
 from .base import DEFAULT_OPTIONS, Delivery, Receipt, SinkBase, SinkError, SinkOptions
 from .remote import is_remote, shown, written
 from .seen import Repeats
@@ -53,9 +53,14 @@ class _Lines(SinkBase):
         self._attempt(lambda: self._write_lines(lines))
         return receipts
 
+    @property
+    def takes_blocks(self) -> bool:  # type: ignore[override]
+        """Where the run knows that no fact comes twice."""
+        return not self._done and self._repeats.nothing_repeats
+
     def write_block(self, block: bytes) -> bool:
         """Take lines as they are, where the run knows that no fact comes twice."""
-        if self._done or not self._repeats.nothing_repeats:
+        if not self.takes_blocks:
             return False
         self._attempt(lambda: self._write_lines([block]))
         return True
@@ -95,6 +100,17 @@ class JsonLinesFile(_Lines):
         self._file = written(path)
         self._compressor = compress(self._file.file) if compress else None
         self._out: Any = self._compressor or self._file.file
+
+    def shared_file(self) -> str | None:
+        """The file, where nothing is packed and the run knows that no fact comes twice."""
+        if self._done or self._compressor is not None or not self._repeats.nothing_repeats:
+            return None
+        self.flush()
+        return self._file.temporary if isinstance(self._file, AtomicFile) else None
+
+    def grow(self, size: int) -> None:
+        """What follows stands behind the lines that others wrote."""
+        self._attempt(lambda: self._file.file.seek(size, os.SEEK_CUR))
 
     def _write_lines(self, lines: list[bytes]) -> None:
         for line in lines:
