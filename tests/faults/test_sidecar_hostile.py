@@ -317,10 +317,10 @@ class Flaky(SinkBase):
 
 
 def test_a_sink_that_comes_back_gets_everything_in_order(tmp_path: Path) -> None:
+    from sediment_otel.retry import Backoff
     from sediment_otel.sidecar.delivery import Outbox
     from sediment_otel.sidecar.journal import Journal
     from sediment_otel.sidecar.metrics import Metrics
-    from sediment_otel.retry import Backoff
     from sediment_otel.sinks.store import Store
     from sediment_otel.translate.call import translate
 

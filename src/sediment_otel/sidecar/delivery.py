@@ -18,12 +18,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ..retry import Backoff
 from ..sinks.base import Delivery, Sink, StorageError
 from ..sinks.database import connect_to_read
 from .config import shown
 from .journal import Journal
 from .metrics import Metrics, Sample
-from ..retry import Backoff
 
 BATCH_FACTS, BATCH_BYTES = 256, 4 * 1024 * 1024
 _NEXT = (

@@ -15,11 +15,11 @@ import threading
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote, urlsplit
 
+from ..retry import Backoff
 from .config import shown
 from .journal import Journal
 from .metrics import Metrics
 from .replies import content_type
-from ..retry import Backoff
 
 TIMEOUT = 30.0
 

@@ -62,6 +62,7 @@ class Reading:
         """The message, its size reserved in the memory budget: to be given back. Raises `Refusal`."""
         async with self._swift:
             await self._room()
+            self._intake.gathering += 1
             coming = asyncio.ensure_future(context.read())
             try:
                 await asyncio.wait({coming}, timeout=SWIFT_SECONDS)
@@ -69,19 +70,19 @@ class Reading:
                 self._give_up(coming)
                 raise
             if coming.done():
-                self._intake.memory.give_back(self._most)
+                self._over()
                 return self._reserved(coming)
         try:
             began = time.monotonic()
             while not coming.done():
                 passed = time.monotonic() - began
-                if passed > self._timeout or (self._short and passed > SLOW_SECONDS):
+                if passed > self._timeout or ((self._short or self._intake.large_now) and passed > SLOW_SECONDS):
                     raise Refusal(503, f"the message did not arrive within {passed:.0f} seconds", BUSY_RETRY)
                 await asyncio.wait({coming}, timeout=0.1)
         except BaseException:
             self._give_up(coming)
             raise
-        self._intake.memory.give_back(self._most)
+        self._over()
         return self._reserved(coming)
 
     async def _room(self) -> None:
@@ -104,6 +105,10 @@ class Reading:
 
     def _give_up(self, coming: asyncio.Future[Any]) -> None:
         coming.cancel()
+        self._over()
+
+    def _over(self) -> None:
+        self._intake.gathering -= 1
         self._intake.memory.give_back(self._most)
 
     def _reserved(self, come: asyncio.Future[Any]) -> bytes:
@@ -178,6 +183,8 @@ class _Export:
         heavy = size >= self._intake.large
         self._intake.large_now += heavy
         try:
+            if heavy:
+                await self._intake.alone()
             loop = asyncio.get_running_loop()
             taken = await loop.run_in_executor(self._pool, self._intake.take, self._signal, "protobuf", data)
         finally:

@@ -95,7 +95,7 @@ async def _export(
         body = _Body(request, intake, read_timeout, large)
         try:
             data = await body.read()
-            body.decoding()
+            await body.decoding()
             loop = asyncio.get_running_loop()
             encoding = request.headers.get("content-encoding", "")
             taken = await loop.run_in_executor(pool, intake.take, signal, form, data, encoding)
@@ -180,10 +180,12 @@ class _Body:
             raise Refusal(503, "other large requests are being read; send again", BUSY_RETRY) from None
         self._has_turn = True
 
-    def decoding(self) -> None:
+    async def decoding(self) -> None:
         """The body is whole: what follows takes a multiple of it."""
         self._heavy = self._has_turn
         self._intake.large_now += self._heavy
+        if self._heavy:
+            await self._intake.alone()
 
     def close(self) -> None:
         """Give back what was held."""

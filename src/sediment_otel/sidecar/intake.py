@@ -7,6 +7,7 @@ can never succeed, 413 for what is too large, 429 and 503 (with a delay) for wha
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -94,6 +95,8 @@ class Intake:
         self._one_large = threading.Lock()
         #: How many of them wait to be decoded or are: gRPC gathers no message then. For the event loop alone.
         self.large_now = 0
+        #: How many messages gRPC gathers at this moment.
+        self.gathering = 0
         self.memory = memory
         self.draining = False
         self.disk_full = False
@@ -108,6 +111,14 @@ class Intake:
             self._journal.check_room(0)
         except Full as full:
             raise _full(full) from None
+
+    async def alone(self) -> None:
+        """For a large request, before it is decoded: until the messages that gRPC gathers are here or given up."""
+        for _ in range(400):
+            if not self.gathering:
+                return
+            await asyncio.sleep(0.01)
+        raise Refusal(503, "other large requests are being read; send again", BUSY_RETRY)
 
     def take(self, signal: str, form: str, data: bytes, encoding: str = "") -> Taken:
         """Inflate, decode, look and submit. Takes as long as that takes: call it from a thread."""
