@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import typer
 
-from . import convert, deliver, explain, restore, serve, validate, verify
+from . import convert, deliver, explain, normalize, restore, serve, validate, verify
 from .common import EXIT_DONE, EXIT_INTERNAL, EXIT_UNREADABLE, EXIT_USAGE, say
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ def _root() -> None:
     """OpenTelemetry GenAI traces to Sediment InferenceCall facts, and back."""
 
 
-for command in (convert, explain, verify, validate, restore, deliver, serve):
+for command in (convert, normalize, explain, verify, validate, restore, deliver, serve):
     command.register(app)
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -94,6 +95,14 @@ def register(app: typer.Typer) -> None:
         raise typer.Exit(run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet, blobs=blobs))
 
 
+class Place(NamedTuple):
+    """Where a run goes that is no conversion to facts: how `out` is opened (with the ids that may come twice), and
+    what comes out, for people."""
+
+    open: Callable[[str, frozenset[str] | None], Any]
+    made: str
+
+
 def run(
     inputs: list[str],
     out: str,
@@ -104,8 +113,9 @@ def run(
     strict: bool,
     quiet: bool,
     blobs: str | None = None,
+    place: Place | None = None,
 ) -> int:
-    """Convert, write the report, tell the summary; the exit code."""
+    """Convert, write the report, tell the summary; the exit code. `place` stands in for the sink that `out` names."""
     from ..conversion import convert
     from ..report_file import ReportFile
     from ..sinks.base import ReaderGone, SinkError, UnknownSink
@@ -118,7 +128,7 @@ def run(
     opened: list[Any] = []
 
     def sink_for(ids: frozenset[str] | None) -> Any:
-        opened.append(open_sink(out, may_repeat=ids))
+        opened.append(open_sink(out, may_repeat=ids) if place is None else place.open(out, ids))
         if blobs is not None:
             from ..sinks.blobs import BlobSink, BlobStore
 
@@ -138,7 +148,7 @@ def run(
         if target is not None and any(same_file(source.path, target) for source in sources):
             fail(f"{target}: is an input, too; name another file for the output", EXIT_USAGE)
     if report is not None and same_file(report, out, missing=True):
-        fail(f"{report}: the facts go there already; name another file for the report", EXIT_USAGE)
+        fail(f"{report}: the output goes there already; name another file for the report", EXIT_USAGE)
     try:
         with (
             ReportFile(report) as writer,
@@ -167,7 +177,7 @@ def run(
     for text in result.failed_inputs:
         say(f"sediment-otel: {text}")
     if not quiet:
-        summarise(result, out)
+        summarise(result, out, made="fact" if place is None else place.made)
         for sink in opened:
             for remark in sink.remarks():
                 say(f"  {remark}")

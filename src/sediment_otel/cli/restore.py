@@ -74,13 +74,14 @@ def register(app: typer.Typer) -> None:
 
 def run(paths: list[str], out: str, to: str | None, *, quiet: bool, blobs: str | None = None) -> int:
     """Restore every fact; the exit code."""
+    from ..otlp_http import WrongTarget
     from ..sinks.base import ReaderGone, StorageError
     from ..sinks.blobs import BlobStore
     from ..translate.blobs import BlobError, bring_back, refers
     from ..translate.restore import RestoreError
     from ..translate.restore import restore as restored
     from .inputs import FactFiles, count
-    from .otlp_out import Server, WrongTarget, opened
+    from .otlp_out import Server, opened
 
     files = FactFiles(paths)
     done = wrong = 0

@@ -4,24 +4,26 @@
 from __future__ import annotations
 
 from ..conversion import Conversion
+from ..sinks.remote import is_remote, shown
 from ..translate.credentials import redact_text
 from ..vocabulary import WAY_OUT, SkipReason
 from .common import say
 
 
-def summarise(result: Conversion, out: str) -> None:
-    """Say what became of the input on standard error."""
+def summarise(result: Conversion, out: str, *, made: str = "fact") -> None:
+    """Say what became of the input on standard error; `made` is what came out."""
     account = result.account
     if not result.recognised:
         say("No telemetry recognised: nothing in the input looks like OTLP, a console dump or a known log.")
         _unread(result)
         return
-    where = "standard output" if out == "-" else out
+    where = "standard output" if out == "-" else shown(out) if is_remote(out) else out
+    sessions = f"{_count(len(account.sessions), 'session')}, " if made == "fact" else ""
     models = ", ".join(redact_text(name) for name, _ in account.models.most_common(4))
     more = len(account.models) - 4
     say(
-        f"{_count(account.facts, 'fact')} from {_count(account.spans, 'span')} to {where}"
-        + (f": {_count(len(account.sessions), 'session')}, {models}" if account.facts else "")
+        f"{_count(account.facts, made)} from {_count(account.spans, 'span')} to {where}"
+        + (f": {sessions}{models}" if account.facts else "")
         + (f" and {_count(more, 'more model')}" if more > 0 else "")
     )
     if not account.dialects:
@@ -30,13 +32,13 @@ def summarise(result: Conversion, out: str) -> None:
         count = account.skipped.get(reason.value)
         if count:
             say(f"  skipped {count} {reason.value}: {WAY_OUT[reason]}")
-    if account.parts_aside:
+    if account.parts_aside and made == "fact":  # a span has them whole
         kinds = ", ".join(f"{count} {kind}" for kind, count in account.parts_aside.most_common())
         say(f"  kept in raw only: {kinds}")
     other = {code: count for code, count in account.degraded.items() if code not in _ASIDE}
     if other:
         say("  degraded: " + ", ".join(f"{count} {code}" for code, count in sorted(other.items())))
-    if account.call_ids_reused:
+    if account.call_ids_reused and made == "fact":
         say(
             f"  {_count(account.call_ids_reused, 'fact')} repeat a model call id (model_call_id_reused): all are kept"
             " here, Sediment keeps the first of each"

@@ -32,12 +32,13 @@ class SinkRow(NamedTuple):
 
 
 _HERE = "sediment_otel.sinks"
+JSON_LINES_SUFFIXES = tuple(f".{kind}{packed}" for kind in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst"))
 SINKS: tuple[SinkRow, ...] = (
     SinkRow(f"{_HERE}.jsonl:standard_output", "- (JSON Lines on standard output)", names=("-",)),
     SinkRow(
         f"{_HERE}.jsonl:json_lines",
         "FILE.jsonl (also .ndjson, with .gz or .zst)",
-        suffixes=tuple(f".{kind}{packed}" for kind in ("jsonl", "ndjson") for packed in ("", ".gz", ".zst")),
+        suffixes=JSON_LINES_SUFFIXES,
         remote=True,
     ),
     SinkRow(
@@ -57,6 +58,11 @@ SINKS: tuple[SinkRow, ...] = (
         f"{_HERE}.sediment.database:DatabaseSink",
         "sediment+postgresql://… (its database)",
         schemes=("sediment+postgresql", "sediment+postgres"),
+    ),
+    SinkRow(
+        f"{_HERE}.otlp:OtlpSink",
+        "otlp+http://HOST:PORT (also otlp+https; spans in the current conventions)",
+        schemes=("otlp+http", "otlp+https"),
     ),
 )
 #: Existing devices and pipes, whatever their name (/dev/null, /dev/stdout), take JSON Lines.
@@ -86,15 +92,16 @@ def open_sink(url: str, **options: Any) -> Sink:
     for row in SINKS:
         if path.lower().endswith(row.suffixes):
             return cast(Sink, _load(row.factory)(path, chosen))
-    if _is_device(path):
+    if is_device(path):
         return cast(Sink, _load(_FOR_DEVICES)(path, chosen))
     raise _unknown(path)
 
 
-def _is_device(path: str) -> bool:
+def is_device(path: str) -> bool:
+    """Whether the path is an existing device or pipe."""
     try:
         mode = os.stat(path).st_mode
-    except OSError:
+    except (OSError, ValueError):
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 
