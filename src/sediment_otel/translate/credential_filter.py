@@ -7,8 +7,6 @@ credential elsewhere, and none holds NUL or a lone surrogate. `True` promises no
 
 It is a promise because every pattern is looser than the rule it stands for, byte for byte of the encoded form:
 
-* what stands in JSON text inside a string is found through its escapes (`embedded`): any number of backslashes may
-  stand before a quote;
 * letters may be spelt as characters that fold to them (U+0130, U+0131, U+212A), raw or escaped;
 * white space is a blank, any escape or any byte outside ASCII; a token or value byte may belong to an escape;
 * `\\u0020` to `\\u007f` could spell anything in ASCII, `\\u0000` is NUL, and a surrogate may be a lone one: all of
@@ -33,7 +31,7 @@ Filter: TypeAlias = Callable[[bytes], bool]
 
 _BLANK = rb"(?: |\\u[0-9a-f]{4}|\\[a-z]|[\x80-\xff])"
 _SPACE = rb"(?:[ \t\r\n]|\\u[0-9a-f]{4}|\\[a-z]|[\x80-\xff])"
-_QUOTE = rb"""(?:\\*"|')"""
+_QUOTE = rb"""(?:\\?"|')"""
 _TOKEN = rb"[a-z0-9._~+/\\\x80-\xff-]"
 _API_KEY = rb"ap(?:i|\xc4[\xb0\xb1]|\\u013[01])[ _-]?(?:k|\xe2\x84\xaa|\\u212a)ey"
 

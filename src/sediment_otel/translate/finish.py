@@ -16,7 +16,6 @@ from ..dialects.registry import INDEXED, MESSAGE_ATTRIBUTES
 from ..genai import Loss
 from ..vocabulary import LossCode
 from .credential_filter import may_hold_credential
-from .embedded import redact_embedded
 from .redact import redact_fact, replace_unstorable
 
 
@@ -70,7 +69,7 @@ def finish(envelope: Envelope, losses: list[Loss], *, raw_holds_all: bool) -> by
     if noted:
         losses += noted
         fact["raw"].setdefault("losses", []).extend({"code": loss.code.value, "at": loss.at} for loss in noted)
-    return encode(redact_fact(redact_embedded(fact)))
+    return encode(redact_fact(fact))
 
 
 def builtins(value: Any) -> Any:

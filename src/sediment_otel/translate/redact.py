@@ -61,15 +61,6 @@ def redact_fact(fact: dict[str, Any]) -> dict[str, Any]:
     def redact(value: Any) -> Any:
         return _rewrite(value, redact_string if secrets else _redact_string)
 
-    return _in_places(fact, redact)
-
-
-def redact_each(fact: dict[str, Any], rewrite: Callable[[str], str]) -> dict[str, Any]:
-    """The fact with each string that redaction may touch rewritten; a string that makes `rewrite` fail is withheld."""
-    return _in_places(fact, lambda value: _rewrite(value, lambda text, under_credential_key: rewrite(text)))
-
-
-def _in_places(fact: dict[str, Any], redact: Callable[[Any], Any]) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     if "raw" in fact:
         raw = _guarded(redact, fact["raw"])
