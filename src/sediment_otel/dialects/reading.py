@@ -113,9 +113,7 @@ def system_of(value: Any, source: str) -> Messages | None:
                 parts.extend(read_part(item))
     if not parts:
         return None
-    return Messages(
-        [{"role": "system", "parts": parts}], source, losses=_layers_loss(layers, "/system_instructions")
-    )
+    return Messages([{"role": "system", "parts": parts}], source, losses=_layers_loss(layers, "/system_instructions"))
 
 
 def _layers_loss(layers: int, at: str) -> list[Loss]:

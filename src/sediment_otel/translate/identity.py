@@ -90,9 +90,7 @@ def _second(seconds: int) -> str:
 
 
 #: Names of frameworks and agents that are no model service (contract, section 5).
-NO_PROVIDER = frozenset(
-    {"strands-agents", "gcp.vertex.agent", "github", "microsoft.agent_framework", "langchain"}
-)
+NO_PROVIDER = frozenset({"strands-agents", "gcp.vertex.agent", "github", "microsoft.agent_framework", "langchain"})
 
 #: Where a session stands on a span or its log record, in order (contract, section 5). Products' own keys
 #: come between the first and the second of these.

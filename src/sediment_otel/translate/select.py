@@ -132,9 +132,7 @@ def _tree(root: Glimpse, inner: dict[str, list[Glimpse]]) -> list[Glimpse]:
     return nest
 
 
-def _judge(
-    nest: list[Glimpse], inner: dict[str, list[Glimpse]], outer: dict[str, Glimpse | None]
-) -> set[str]:
+def _judge(nest: list[Glimpse], inner: dict[str, list[Glimpse]], outer: dict[str, Glimpse | None]) -> set[str]:
     if any(span.has_output for span in nest):
         bears = {span.span_id: span.has_output for span in nest}
     elif any(span.has_message for span in nest):
