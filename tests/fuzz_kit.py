@@ -153,7 +153,7 @@ def _damage(holder: Any, key: Any, rng: random.Random) -> None:
     elif kind == 1:
         holder[rng.choice(("type", "role", "parts", "content", "id", "name", "key", "value", "arguments"))] = item
     elif kind == 2:
-        holder[key] = json.dumps(item)
+        holder[key] = json.dumps(item, default=str)
     elif kind == 3:
         holder[key] = [item]
     else:
