@@ -35,6 +35,8 @@ def test_a_child_forked_in_the_middle_of_a_write_does_not_keep_the_lock(
     monkeypatch.setattr(append, "_whole_lines", forking)
     sink.write([delivery(1)])
     with path.open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises BlockingIOError while anyone holds it
+    assert os.waitpid(children[0], os.WNOHANG) == (0, 0), "the child lived on while the lock was taken"
     os.close(stay)
-    os.waitpid(children[0], 0)
+    assert os.waitpid(children[0], 0)[1] == 0
+    assert path.read_bytes().count(b"\n") == 1

@@ -63,6 +63,7 @@ class _Stream:
         self._where = where
 
     def encoded(self, span: Span) -> bytes:
+        """The span in the form of the stream; each form has its own."""
         raise NotImplementedError
 
     def write(self, span: Span) -> None:

@@ -109,7 +109,7 @@ class Service:
         self._stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(NotImplementedError):
+            with contextlib.suppress(NotImplementedError):  # Windows: an event loop takes no signals there
                 loop.add_signal_handler(number, self._stopping.set)
         memory = Memory(config.memory_budget)
         intake = Intake(journal, config.translation, self.metrics, limit=config.max_request_bytes, memory=memory)

@@ -227,6 +227,7 @@ class SinkBase:
         """Nothing is buffered, unless a sink overrides this."""
 
     def close(self) -> None:
+        """Every sink says how it ends."""
         raise NotImplementedError
 
     def abort(self) -> None:

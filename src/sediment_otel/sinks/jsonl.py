@@ -82,9 +82,11 @@ class _Lines(SinkBase):
         self._repeats.close()
 
     def _write_lines(self, lines: list[bytes]) -> None:
+        """Each kind of stream has its own."""
         raise NotImplementedError
 
     def _flush(self) -> None:
+        """Each kind of stream has its own."""
         raise NotImplementedError
 
 
