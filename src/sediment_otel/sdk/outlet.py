@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sink as the worker sees it: opened when it can be, tried again when it fails, opened anew after a fork.
 
-A sink that fails is tried again for `retry` seconds; after that each batch has one try until one succeeds. A fork
-waits until the sink is at rest (for `FORK_PATIENCE` at most): a lock of SQLite or of the file that was held at that
-moment would be held in the child for ever.
+A sink that fails is tried again for `retry` seconds; after that each batch has one try until one succeeds. The sink
+works behind the gate at which a fork waits.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from typing import Any
 
 from ..sinks import Delivery, Receipt, Sink, SinkError, SpanOutcome, open_sink
 from ..sinks.base import UnknownSink
+from .gate import ForkGate
 from .quiet import describe, quietly_log
 
-#: Seconds for which a fork waits for the sink.
-FORK_PATIENCE = 1.0
 #: Waits between two tries of a failing sink, in seconds; the last one repeats.
 BACKOFF = (0.05, 0.2, 0.5, 1.0)
 #: Sinks of a parent process: their connections must not be touched in the child, not even by being collected.
@@ -43,13 +41,19 @@ class Outlet:
     """
 
     def __init__(
-        self, sink: str | Sink, retry: float, clock: Callable[[], float], counted: Callable[[str], None]
+        self,
+        sink: str | Sink,
+        retry: float,
+        clock: Callable[[], float],
+        counted: Callable[[str], None],
+        gate: ForkGate,
     ) -> None:
         self._location = sink if isinstance(sink, str) else None
         self._sink: Sink | None = None if isinstance(sink, str) else sink
         self._retry = retry
         self._clock = clock
         self._counted = counted
+        self._gate = gate
         self._reset()
         if self._location is not None:
             self._try_to_open(self._location)
@@ -64,9 +68,6 @@ class Outlet:
             quietly_log("sink", "facts cannot be written yet, trying again: %s", error)
 
     def _reset(self) -> None:
-        #: Held while the sink works.
-        self._busy = threading.RLock()
-        self._held_for_fork = False
         self._given_up = threading.Event()
         self._failing = False
         self._until = float("inf")
@@ -77,7 +78,7 @@ class Outlet:
         tries = 0
         while not self._given_up.is_set():
             try:
-                with self._busy:
+                with self._gate:
                     if self._sink is None:
                         self._sink = open_sink(str(self._location), append=True)
                     receipts = self._sink.write(batch)
@@ -102,7 +103,7 @@ class Outlet:
         if not outcomes or self._sink is None or self._given_up.is_set():
             return
         try:
-            with self._busy:
+            with self._gate:
                 self._sink.record_outcomes(outcomes)
         except Exception as error:
             quietly_log("outcomes", "the sink does not take outcomes: %s", describe(error))
@@ -120,20 +121,10 @@ class Outlet:
         sink, self._sink = self._sink, None
         if sink is not None:
             try:
-                with self._busy:
+                with self._gate:
                     sink.close()
             except Exception as error:
                 quietly_log("close", "the sink did not close: %s", describe(error))
-
-    def before_fork(self) -> None:
-        """Wait until the sink is at rest."""
-        self._held_for_fork = self._busy.acquire(timeout=FORK_PATIENCE)
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-        if self._held_for_fork:
-            self._held_for_fork = False
-            self._busy.release()
 
     def after_fork(self) -> None:
         """In the child: the parent's sink is left alone, and opened anew where only its location was given."""

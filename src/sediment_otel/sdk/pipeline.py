@@ -11,8 +11,8 @@ runs with instrumentation suppressed so that no request of ours is traced. Nothi
   like a call is counted as skipped without a look.
 - *A failing sink* is tried again for a while (`outlet`), then its facts are counted as dropped. The queue takes in
   what it can meanwhile.
-- *Fork.* The child starts with an empty queue, a new worker and a newly opened sink; what was queued is the
-  parent's.
+- *Fork.* It waits for the worker to stand between two steps (`gate`). The child starts with an empty queue, a new
+  worker and a newly opened sink; what was queued is the parent's.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from ..vocabulary import DropReason, Outcome, SkipReason, SpanRole
 from .account import Account, Snapshot, publish
 from .completion import PendingCompletion, without_repeated_content
 from .convert import Converter, waits_for_parent
+from .gate import ForkGate
 from .open_spans import OpenSpans
 from .outlet import Outlet, kind_of
 from .quiet import LOGGER, quietly_log
@@ -70,7 +71,8 @@ class Pipeline:
         self.process = process
         self._clock = clock
         self.account = Account(kind_of(sink))
-        self.outlet = Outlet(sink, process.retry, clock, self._count_delivery)
+        self.gate = ForkGate()
+        self.outlet = Outlet(sink, process.retry, clock, self._count_delivery, self.gate)
         self._duration = publish(self.account, meter_provider)
         self.calls: deque[Any] = deque()
         self.others: deque[Any] = deque()
@@ -240,6 +242,7 @@ class Pipeline:
             queue.clear()
         self._spool.reset()
         self.account.after_fork()
+        self.gate.renew()
         self.outlet.after_fork()
         self.room = self.process.queue_size
         self.others_room = self.room * OTHERS_FACTOR
@@ -374,15 +377,17 @@ class Pipeline:
                 self.account.held += 1
         try:
             subject = without_repeated_content(subject)
-            if self._complete is not None:
-                subject = self._complete(subject)
-            found = translate_subject(subject, self.settings, ready.context)
+            with self.gate:  # what translation imports or fetches at its first call takes locks
+                if self._complete is not None:
+                    subject = self._complete(subject)
+                found = translate_subject(subject, self.settings, ready.context)
         except Exception as error:  # translation never raises; if it does, that span is the cost
             quietly_log("translate", "a span cannot be translated (%s)", type(error).__name__)
             detection = subject.detection or Detection("none", SpanRole.OTHER, "")
             found = Translation(Outcome.SKIPPED, subject.span, detection, SkipReason.MALFORMED, type(error).__name__)
         if found.detection.role is SpanRole.CALL:
-            self._duration.record(time.perf_counter() - started, {"sediment.dialect": found.detection.dialect})
+            with self.gate:
+                self._duration.record(time.perf_counter() - started, {"sediment.dialect": found.detection.dialect})
         return row_of(found, subject.capture_key)
 
     def _deliver(self, rows: list[Row]) -> None:

@@ -152,8 +152,8 @@ def _follow_forks(pipeline: Pipeline) -> None:
             return told
 
         os.register_at_fork(
-            before=tell(lambda pipeline: pipeline.outlet.before_fork()),
-            after_in_parent=tell(lambda pipeline: pipeline.outlet.after_fork_in_parent()),
+            before=tell(lambda pipeline: pipeline.gate.close()),
+            after_in_parent=tell(lambda pipeline: pipeline.gate.open()),
             after_in_child=tell(Pipeline.after_fork),
         )
 
