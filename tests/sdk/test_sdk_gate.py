@@ -52,7 +52,8 @@ def test_a_worker_that_is_never_idle_lets_a_fork_in(monkeypatch) -> None:  # typ
     try:
         for _ in range(20):
             gate.close()
-            assert gate._closed and gate._inside == 0
+            assert gate._closed
+            assert gate._inside == 0
             gate.open()
     finally:
         stop.set()
