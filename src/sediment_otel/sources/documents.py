@@ -23,6 +23,8 @@ from .inflate import CHUNK, InflateError, inflate_bytes, is_compressed
 
 Form = Literal["json", "protobuf"]
 DEFAULT_LIMIT = 256 * 1024 * 1024
+#: The way out of a record that is too large: there is no option, since it would be held in memory several times over.
+SPLIT = "split it: spans are read just as well from several requests, one a line"
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\v\f\x00\x1e"
@@ -77,11 +79,32 @@ class _Reader:
     def peek(self) -> bytes:
         return self.stream.peek(CHUNK)
 
-    def line(self, size: int) -> bytes:
-        """The next line, at most `size` bytes of it."""
-        data = self.stream.readline(size)
+    def line(self) -> bytes | None:
+        """The next line, empty at the end; None for one that is larger than a document may be, which is passed over.
+
+        A long one is gathered in a buffer that hands itself over: no moment holds it twice.
+        """
+        data = self.stream.readline(CHUNK)
         self.offset += len(data)
-        return data
+        if len(data) < CHUNK or data.endswith(b"\n"):
+            return data if len(data) <= self.limit + data.endswith(b"\n") else None
+        gathered: io.BytesIO | None = io.BytesIO()
+        while data:
+            if gathered is not None:
+                gathered.write(data)
+                if gathered.tell() > self.limit + data.endswith(b"\n"):
+                    gathered = None
+            if data.endswith(b"\n"):
+                break
+            data = self.stream.readline(CHUNK)
+            self.offset += len(data)
+        return None if gathered is None else gathered.getvalue()
+
+    def too_large(self, form: Form, offset: int, number: int, size: int | None = None) -> Document:
+        """The problem of a record that is larger than `limit`."""
+        what = "larger than" if size is None else f"a record of {size} bytes, more than"
+        reason = f"{what} {self.limit} bytes, the most that one record may have; {SPLIT}"
+        return self.problem(reason, form, offset, number)
 
     def read(self, size: int) -> bytes:
         data = self.stream.read(size)
@@ -181,32 +204,33 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
     number = 0
     while True:
         offset = reader.offset
-        if end is not None and offset >= end and not pending.parts:
+        if end is not None and offset >= end and not pending.size:
             return
-        line = reader.line(limit + 1)
-        if not line:
+        line = reader.line()
+        if line == b"":
             break
         number += 1
         reader.number = number
-        if len(line) > limit and not line.endswith(b"\n"):
-            _skip_line(reader)
-            if pending.parts:
-                yield reader.problem(f"larger than {limit} bytes", "json", pending.offset, pending.number)
+        if line is None:
+            if pending.size:
+                yield reader.too_large("json", pending.offset, pending.number)
                 pending = _Pending(resume=pending.indent)
             elif pending.resume is None:
-                yield reader.problem(f"larger than {limit} bytes", "json", offset, number)
+                yield reader.too_large("json", offset, number)
             continue
         if pending.resume is not None:
             if not line.startswith(pending.resume + b"{"):
                 continue
             pending = _Pending()
-        if not pending.parts:
-            text = line.strip(_BLANK)
+        if not pending.size:
+            whole = len(line) > CHUNK and line[:1] == b"{" and line[-2:] == b"}\n"
+            text = line if whole else line.strip(_BLANK)  # a long line is not copied for the sake of its newline
             if number == 1 and offset == 0:
                 text = text.removeprefix(_BOM)
             if not text:
                 continue
-            if text[:1] == b"{" and text[-1:] == b"}":  # two objects on a line: the decoder's
+            if whole or (text[:1] == b"{" and text[-1:] == b"}"):  # two objects on a line: the decoder's
+                line = b""
                 yield Document(data=text, form="json", input=name, number=number, offset=offset)
                 continue
         elif pending.is_broken_before(line):
@@ -214,35 +238,31 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
             pending = _Pending()
         yield from pending.feed(line, name, number, offset)
         if pending.size > limit:
-            yield reader.problem(f"larger than {limit} bytes", "json", pending.offset, pending.number)
+            yield reader.too_large("json", pending.offset, pending.number)
             pending = _Pending(resume=pending.indent)
-    if pending.parts:
+    if pending.size:
         yield pending.document(name)
-
-
-def _skip_line(reader: _Reader) -> None:
-    while True:
-        piece = reader.line(CHUNK)
-        if not piece or piece.endswith(b"\n"):
-            return
 
 
 class _Pending:
     """An object that more than one line, or less than one, belongs to."""
 
     def __init__(self, resume: bytes | None = None) -> None:
-        self.parts: list[bytes] = []
+        self._gathered = io.BytesIO()
+        self._first = b""
+        self._pieces = 0
         self.size = self.depth = self.number = self.offset = 0
         self.indent = b""
         self.resume = resume  # behind an object that was too large: the indentation at which the next one starts
 
     def is_broken_before(self, line: bytes) -> bool:
         """Whether the line starts a new object although the one before it has not ended."""
-        return line.startswith((b'{"', b"[{")) and self.parts[0].strip(_BETWEEN) not in (b"{", b"")
+        return line.startswith((b'{"', b"[{")) and self._first.strip(_BETWEEN) not in (b"{", b"")
 
     def document(self, name: str) -> Document:
         """What there is, whole or not: the parser finds out."""
-        return Document(data=b"".join(self.parts), form="json", input=name, number=self.number, offset=self.offset)
+        data = self._gathered.getvalue()
+        return Document(data=data, form="json", input=name, number=self.number, offset=self.offset)
 
     def feed(self, line: bytes, name: str, number: int, offset: int) -> Iterator[Document]:
         start = 0
@@ -275,17 +295,20 @@ class _Pending:
             yield from self._junk(rest, name, number, offset + start)
             return
         self._add(rest)
-        if in_string or (len(self.parts) == 1 and rest.rstrip(_BLANK)[-1:] not in (b"{", b"[", b",", b":")):
+        if in_string or (self._pieces == 1 and rest.rstrip(_BLANK)[-1:] not in (b"{", b"[", b",", b":")):
             yield self.document(name)  # no string and no first line of a pretty object ends like this: cut off
             self._clear()
 
     def _add(self, part: bytes) -> None:
-        self.parts.append(part)
+        if not self._pieces:
+            self._first = part[:64]
+        self._gathered.write(part)
+        self._pieces += 1
         self.size += len(part)
 
     def _clear(self) -> None:
-        self.parts = []
-        self.size = self.depth = 0
+        self._gathered = io.BytesIO()
+        self._pieces = self.size = self.depth = 0
 
     def _junk(self, text: bytes, name: str, number: int, offset: int) -> Iterator[Document]:
         """Text between objects, handed to the parser, which refuses it; separators are none."""
@@ -298,16 +321,14 @@ class _Pending:
 
 
 def _scan_message(reader: _Reader) -> Iterator[Document]:
-    parts: list[bytes] = []
-    size = 0
+    gathered = io.BytesIO()
     reader.number = 1
     while chunk := reader.read(CHUNK):
-        parts.append(chunk)
-        size += len(chunk)
-        if size > reader.limit:
-            yield reader.problem(f"larger than {reader.limit} bytes", "protobuf", 0, 1)
+        gathered.write(chunk)
+        if gathered.tell() > reader.limit:
+            yield reader.too_large("protobuf", 0, 1)
             return
-    yield Document(data=b"".join(parts), form="protobuf", input=reader.name, number=1, offset=0)
+    yield Document(data=gathered.getvalue(), form="protobuf", input=reader.name, number=1, offset=0)
 
 
 def _scan_frames(reader: _Reader, *, four_bytes: bool) -> Iterator[Document]:
@@ -322,7 +343,7 @@ def _scan_frames(reader: _Reader, *, four_bytes: bool) -> Iterator[Document]:
             yield reader.problem("the length before a message is cut off or none", "protobuf", start)
             return
         if size > reader.limit:
-            yield reader.problem(f"a message of {size} bytes, more than {reader.limit}", "protobuf", start)
+            yield reader.too_large("protobuf", start, reader.number, size)
             if not _skip(reader, size):
                 return
             continue
