@@ -75,15 +75,13 @@ def node_of(ordinal: int, walked: Walked, settings: Settings) -> Node:
         session=session[0] if session else None,
         session_source=session[1] if session else "",
         response_id=identity.usable_id(span.attributes.get("gen_ai.response.id")),
-        start_ns=span.start_ns,
-        end_ns=span.end_ns,
     )
     reason = found.reason.value if found.reason is not None else ""
     key = walked.subject.capture_key
     return Node(
         glimpse,
         span.trace_id,
-        span.name,
+        span.name if span.name.isascii() else span.name.encode("utf-8", "backslashreplace").decode(),
         found.detection.dialect,
         found.outcome.value,
         reason,
@@ -167,10 +165,13 @@ def _nest(node: Node, trace: Sequence[Node]) -> Section:
         seen.add(around)
         rows.append(Row("around it", _nested(nodes[around])))
         around = outer.get(around)
+    below: dict[str | None, list[str]] = {}
+    for child, parent in outer.items():
+        below.setdefault(parent, []).append(child)
     inside = [node.span_id]
     for span_id in inside:
-        for child, parent in outer.items():
-            if parent == span_id and child not in seen:
+        for child in below.get(span_id, ()):
+            if child not in seen:
                 seen.add(child)
                 inside.append(child)
                 rows.append(Row("inside it", _nested(nodes[child])))

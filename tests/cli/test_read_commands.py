@@ -9,15 +9,24 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sediment_otel.explanation import node_of
+from sediment_otel.genai import Subject
 from sediment_otel.otlp import decode_protobuf
+from sediment_otel.overview import Overview
+from sediment_otel.settings import Settings
+from sediment_otel.telemetry import Span
+from sediment_otel.traces import Walked
+from sediment_otel.translate.call import Context, translate_subject
+from sediment_otel.translate.select import Decision
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 AGENT, WRAPPER, CALL, TOOL, STRANGE = (f"{digit}7ad6b7169203331" for digit in "abcde")
@@ -164,6 +173,51 @@ def test_explain_never_lets_a_name_steer_the_terminal(tmp_path: Path) -> None:
     done = _run("explain", str(path))
     assert b"\x1b" not in done.stdout
     assert b"\\x1b[2Jname\\x0anext" in done.stdout
+
+
+def test_explain_of_a_repeated_call_says_duplicate_and_conflict_as_a_sink_does(tmp_path: Path) -> None:
+    chat = {"gen_ai.operation.name": "chat", "session.id": "s", "gen_ai.output.messages": _messages("assistant")}
+    first, other = _span(CALL, None, "chat", chat), _span(CALL, None, "chat", {**chat, "user.id": "u"})
+    path = tmp_path / "again.jsonl"
+    path.write_text(_otlp([first]) + _otlp([first]) + _otlp([other]), encoding="utf-8")
+    done = _run("explain", str(path))
+    outcomes = [line.split("gen_ai", 1)[1].strip() for line in done.stdout.decode().splitlines()[1:4]]
+    assert outcomes == ["fact", "skipped: duplicate", "skipped: conflict"]
+    assert b"3 spans, 1 fact" in done.stderr
+    one = _run("explain", str(path), "--span", CALL)
+    assert b"The span stands 3 times in the input; this is the first." in one.stderr
+
+
+def test_explain_names_a_few_of_the_many_spans_that_an_id_may_mean(tmp_path: Path) -> None:
+    path = tmp_path / "many.jsonl"
+    path.write_text(_otlp([_span(f"a{number:015x}", None, "x", {}) for number in range(40)]), encoding="utf-8")
+    told = _run("explain", str(path), "--span", "a").stderr.decode().splitlines()
+    assert "--span a names 40 spans" in told[0]
+    assert told[1] == f"  {TRACE}:a{'0' * 15}"
+    assert len(told) == 12
+    assert told[-1] == "  and 30 more"
+
+
+def test_explain_holds_no_more_of_many_spans_than_of_few() -> None:
+    kept = []
+    for number in (2_000, 20_000):
+        tracemalloc.start()
+        with closing(Overview(f"{number:016x}")) as seen:
+            for ordinal in range(number):
+                span = Span(
+                    trace_id=f"{ordinal // 50:032x}", span_id=f"{ordinal:016x}", name="execute_tool", start_ns=1
+                )
+                subject = Subject(span)
+                translation = translate_subject(subject, Settings(), Context(None, "", False))
+                walked = Walked(subject, Decision(), translation)
+                seen.add(node_of(ordinal, walked, Settings()), walked)
+            seen.finish()
+            assert seen.spans == number
+            assert len(seen.trace(f"{7:032x}")) == 50
+            assert sum(len(nodes) for _, nodes in seen.traces()) == number
+        kept.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert kept[1] < kept[0] + (1 << 20)
 
 
 # -- verify ------------------------------------------------------------------------------------------------------

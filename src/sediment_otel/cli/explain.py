@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import sys
-from collections import Counter
-from dataclasses import dataclass, field
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
@@ -93,40 +90,10 @@ def register(app: typer.Typer) -> None:
         raise typer.Exit(run(inputs, span, settings, quiet=quiet))
 
 
-@dataclass(slots=True)
-class Seen:
-    """All spans in short, and in full those that `--span` may mean."""
-
-    wanted: str | None
-    nodes: list[Any] = field(default_factory=list)
-    matches: dict[tuple[str, str], tuple[Any, Any]] = field(default_factory=dict)
-    ids: dict[str, bytes] = field(default_factory=dict)
-
-    def add(self, node: Any, walked: Any) -> None:
-        """Take one span; a call seen before is a duplicate or a conflict, as in every sink."""
-        found = walked.translation
-        if found.encoded is not None:
-            content = hashlib.blake2b(found.encoded, digest_size=16).digest()
-            first = self.ids.setdefault(found.inference_call_id, content)
-            if first is not content:
-                reason = SkipReason.DUPLICATE if first == content else SkipReason.CONFLICT
-                node.outcome, node.reason, node.note, node.losses = "skipped", reason.value, "", 0
-        self.nodes.append(node)
-        if self.wanted is not None and _means(self.wanted, node):
-            self.matches.setdefault((node.trace_id, node.span_id or node.key or ""), (node, walked))
-
-
-def _means(wanted: str, node: Any) -> bool:
-    span = wanted.lower()
-    if node.key is not None and not node.span_id:
-        return bool(node.key.startswith(wanted))
-    whole = f"{node.trace_id}:{node.span_id}" if ":" in span else node.span_id
-    return bool(whole.startswith(span))
-
-
 def run(inputs: list[str], span: str | None, settings: Any, *, quiet: bool) -> int:
     """Explain; the exit code."""
     from ..explanation import node_of
+    from ..overview import Overview
     from ..traces import Traces
     from .inputs import trace_inputs
 
@@ -137,10 +104,17 @@ def run(inputs: list[str], span: str | None, settings: Any, *, quiet: bool) -> i
         say("sediment-otel: --span needs an id, or how it begins")
         return EXIT_USAGE
     traces = Traces(sources, settings)
-    seen = Seen(span.strip() if span is not None else None)
-    with progress("reading", 2 * sum(source.size or 0 for source in sources), quiet) as advance:
+    with (
+        closing(Overview(span.strip() if span is not None else None)) as seen,
+        progress("reading", 2 * sum(source.size or 0 for source in sources), quiet) as advance,
+    ):
         for ordinal, walked in enumerate(traces.walk(advance)):
             seen.add(node_of(ordinal, walked, settings), walked)
+        seen.finish()
+        return _tell(seen, traces, settings, missing=missing, quiet=quiet)
+
+
+def _tell(seen: Any, traces: Any, settings: Any, *, missing: bool, quiet: bool) -> int:
     for text in traces.failed:
         say(f"sediment-otel: {text}")
     code = EXIT_UNREADABLE if missing or traces.failed else EXIT_DONE
@@ -148,10 +122,11 @@ def run(inputs: list[str], span: str | None, settings: Any, *, quiet: bool) -> i
         say("sediment-otel: no telemetry recognised in the input")
         return code or EXIT_NOTHING_OR_STRICT
     if seen.wanted is None:
-        _overview(seen.nodes)
+        for trace_id, nodes in seen.traces():
+            _trace(trace_id, nodes)
         if not quiet:
-            _legend(seen.nodes, traces)
-    elif len(seen.matches) != 1:
+            _legend(seen, traces)
+    elif seen.match is None or seen.ambiguous:
         _not_one(seen)
         return EXIT_USAGE
     else:
@@ -160,19 +135,22 @@ def run(inputs: list[str], span: str | None, settings: Any, *, quiet: bool) -> i
     return code
 
 
-def _not_one(seen: Seen) -> None:
-    if seen.matches:
-        names = [f"{trace}:{span}" if trace else span for trace, span in seen.matches]
-        say(f"sediment-otel: --span {seen.wanted} names {len(names)} spans; give more of one of these:")
+#: Spans that are named where `--span` means none or several.
+NAMED = 10
+
+
+def _not_one(seen: Any) -> None:
+    if seen.match is not None:
+        number, names = seen.meant(NAMED)
+        say(f"sediment-otel: --span {seen.wanted} names {number} spans; give more of one of these:")
     else:
-        known = list(dict.fromkeys(node.label for node in seen.nodes))
-        near = difflib.get_close_matches(seen.wanted or "", known, n=5, cutoff=0.3) or known[:5]
-        names = [node for node in near if node]
-        say(f"sediment-otel: no span has the id {seen.wanted}; the nearest of {len(known)}:")
-    for name in names[:10]:
+        known, names = seen.nearest(seen.wanted, 5)
+        number = len(names)
+        say(f"sediment-otel: no span has the id {seen.wanted}; the nearest of {known}:")
+    for name in names:
         say(f"  {_clean(name)}")
-    if len(names) > 10:
-        say(f"  and {len(names) - 10} more")
+    if number > len(names):
+        say(f"  and {number - len(names)} more")
 
 
 # -- showing -----------------------------------------------------------------------------------------------------
@@ -204,15 +182,11 @@ def _cells(node: Any) -> tuple[str, ...]:
     return _clean(node.label), node.dialect, _outcome(node), _clean(why)
 
 
-def _overview(nodes: list[Any]) -> None:
+def _trace(trace_id: str, nodes: list[Any]) -> None:
     from ..explanation import tree
 
-    traces: dict[str, list[Any]] = {}
-    for node in nodes:
-        traces.setdefault(node.trace_id, []).append(node)
-    for trace_id, group in traces.items():
-        rows: list[tuple[str, ...]] = [(_indented(depth, node), *_cells(node)) for depth, node in tree(group)]
-        _table(f"trace {trace_id}" if trace_id else "calls known from log records alone", rows)
+    rows: list[tuple[str, ...]] = [(_indented(depth, node), *_cells(node)) for depth, node in tree(nodes)]
+    _table(f"trace {trace_id}" if trace_id else "calls known from log records alone", rows)
 
 
 def _table(title: str, rows: list[tuple[str, ...]]) -> None:
@@ -242,21 +216,21 @@ def _write(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def _legend(nodes: list[Any], traces: Any) -> None:
-    counts = Counter(node.reason or "fact" for node in nodes)
-    say(f"{len(nodes)} span{'s' * (len(nodes) != 1)}, {counts['fact']} fact{'s' * (counts['fact'] != 1)}")
+def _legend(seen: Any, traces: Any) -> None:
+    facts = seen.outcomes["fact"]
+    say(f"{seen.spans} span{'s' * (seen.spans != 1)}, {facts} fact{'s' * (facts != 1)}")
     for reason in SkipReason:
-        if counts[reason.value]:
-            say(f"  {counts[reason.value]} {reason.value}: {WAY_OUT[reason]}")
+        if seen.outcomes[reason.value]:
+            say(f"  {seen.outcomes[reason.value]} {reason.value}: {WAY_OUT[reason]}")
     for unread in traces.unread:
         say(f"  unreadable: {unread.source}: {unread.place}: {unread.reason}")
 
 
-def _one(seen: Seen, settings: Any) -> None:
+def _one(seen: Any, settings: Any) -> None:
     from ..explanation import explain
 
-    ((node, walked),) = seen.matches.values()
-    trace = [other for other in seen.nodes if other.trace_id == node.trace_id]
+    node, walked = seen.match
+    trace = seen.trace(node.trace_id)
     sections = explain(walked, node, trace, settings)
     again = sum(other.span_id == node.span_id for other in trace) - 1 if node.span_id else 0
     if again:
