@@ -10,7 +10,7 @@ EXTRAS := otlp fsspec fast sidecar deliver parquet kafka
 UV := uv==0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help run test restarts lint format types bench docs wheel lock clean serve faults load interop
+.PHONY: help run test restarts lint format types bench docs wheel lock clean serve faults load interop captures
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{printf "%-16s%s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ interop: ## put the JSON exporter, the Node SDK and the collector rotel into out
 	out/interop/python/bin/pip install -qq --disable-pip-version-check . opentelemetry-exporter-otlp-json-http rotel
 	npm install --silent --no-audit --no-fund --prefix out/interop/node \
 	  $(foreach kind,grpc http proto,@opentelemetry/exporter-trace-otlp-$(kind) @opentelemetry/exporter-logs-otlp-$(kind))
+
+captures: $(STAMP) ## run the coding agents anew (npm, versions in requirements/agents.txt) and write what they emit
+	$(BIN)/python tests/agents/agent_capture.py $(AGENTS)
 
 wheel: $(STAMP) ## build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel

@@ -50,7 +50,7 @@ CAPTURED = FOLDER.parent / "agents"
 @pytest.mark.parametrize("names", [["traces.jsonl", "logs.jsonl"], ["logs.jsonl", "traces.jsonl"], ["logs.jsonl"]])
 def test_claude_code_as_it_writes_is_one_fact_with_the_bodies_from_its_files(names: list[str]) -> None:
     """Its records name the span around the call; the request's body has no request id."""
-    folder = CAPTURED / "claude_code"
+    folder = CAPTURED / "earlier" / "claude_code_2.1.197"
     settings = Settings(content_locations=(str(folder / "bodies"),))
     walked = list(Traces(expand([str(folder / name) for name in names]), settings).walk())
     (call,) = [item for item in walked if item.translation.encoded]
@@ -74,7 +74,7 @@ def test_claude_code_as_it_writes_is_one_fact_with_the_bodies_from_its_files(nam
 
 
 def test_codex_as_it_writes_is_three_partial_facts() -> None:
-    walked = list(Traces(expand([str(CAPTURED / "codex" / "logs.jsonl")]), Settings()).walk())
+    walked = list(Traces(expand([str(CAPTURED / "earlier" / "codex_loop" / "logs.jsonl")]), Settings()).walk())
     found = [json.loads(item.translation.encoded or b"") for item in walked]
     assert [[message["role"] for message in fact["input_messages"]] for fact in found] == [["user"], ["tool"], ["tool"]]
     calls = [part for fact in found for message in fact["output_messages"] for part in message["parts"]]

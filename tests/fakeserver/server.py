@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenAI chat completions, OpenAI responses and Anthropic messages, without a model.
+"""OpenAI chat completions, OpenAI responses, Anthropic messages and Gemini contents, without a model.
 
 Standard library alone, so that any test and any environment can run it:
 
@@ -13,10 +13,11 @@ What it answers depends on the request alone. The text of the last user message 
     "think"     reasoning, then text
     "image"     text that says how many images the request holds
     "fail"      status 429
+    "use NAME {…}"   (or its last line) thought, text, a call of that tool, for coding agents; its result there: text
     any other   text that repeats it
 
 Ids count the messages of the request: `chatcmpl-3`, `resp-3`, `msg-3`; call ids are `call-<n>-<i>`. Every request is
-kept in `requests` (path and body), in order.
+kept in `requests` (path and body), in order; of Anthropic's, the place in that order is the request id.
 """
 
 from __future__ import annotations
@@ -57,6 +58,12 @@ def decide(prompt: str, results: int, images: int) -> Answer:
         return Answer("Four.", thought=THOUGHT)
     if prompt == "image":
         return Answer(f"I see {images} images.")
+    line = prompt.rstrip().rpartition("\n")[2]  # agents put what they know of the day in front
+    if line.startswith("use "):
+        if results:
+            return Answer(f"Got {results} results.")
+        _, name, arguments = line.split(" ", 2)
+        return Answer("I use it.", calls=((name, json.loads(arguments)),), thought=THOUGHT)
     return Answer(f"You said: {prompt}")
 
 
@@ -152,15 +159,10 @@ def openai_response(body: dict[str, Any], asked: Asked, answer: Answer) -> dict[
         output.append({"id": f"rs-{asked.count}", "type": "reasoning", "summary": summary})
     if answer.text:
         text = {"type": "output_text", "text": answer.text, "annotations": []}
-        output.append(
-            {
-                "id": f"item-{asked.count}",
-                "type": "message",
-                "role": "assistant",
-                "status": "completed",
-                "content": [text],
-            }
-        )
+        message = {"id": f"item-{asked.count}", "type": "message", "role": "assistant", "status": "completed"}
+        if "codex" in body["model"]:  # these models say which of their messages is the answer
+            message["phase"] = "commentary" if answer.calls else "final_answer"
+        output.append({**message, "content": [text]})
     for index, (name, arguments) in enumerate(answer.calls):
         output.append(
             {
@@ -266,6 +268,52 @@ def anthropic_events(whole: dict[str, Any]) -> list[tuple[str | None, Any]]:
     return [(name, {"type": name, **body}) for name, body in events]
 
 
+def gemini_messages(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The contents of a request, in the words of the other forms."""
+    found = []
+    for content in body["contents"]:
+        blocks = []
+        for part in content["parts"]:
+            kind = "tool_result" if "functionResponse" in part else "image" if "inlineData" in part else "text"
+            if kind != "text" or "text" in part:
+                blocks.append({"type": kind, "text": part.get("text")})
+        found.append({"role": content.get("role", "user"), "content": blocks})
+    return found
+
+
+def gemini_content(body: dict[str, Any], asked: Asked, answer: Answer) -> dict[str, Any]:
+    """A response of `generateContent`."""
+    parts: list[dict[str, Any]] = [{"text": answer.thought, "thought": True}] if answer.thought else []
+    parts += [{"text": answer.text}] if answer.text else []
+    for index, (name, arguments) in enumerate(answer.calls):
+        parts.append({"functionCall": {"id": f"call-{asked.count}-{index}", "name": name, "args": arguments}})
+    return {
+        "candidates": [{"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {
+            "promptTokenCount": USAGE_IN,
+            "candidatesTokenCount": USAGE_OUT,
+            "totalTokenCount": USAGE_IN + USAGE_OUT,
+        },
+        "modelVersion": f"{body.get('model', 'gemini')}-2026",
+        "responseId": f"gemini-{asked.count}",
+    }
+
+
+def gemini_events(whole: dict[str, Any]) -> list[tuple[str | None, Any]]:
+    """The same in pieces: a chunk for each part, the last one with the end and the counts."""
+    candidate = whole["candidates"][0]
+    head = {key: whole[key] for key in ("modelVersion", "responseId")}
+    chunks = []
+    for part in candidate["content"]["parts"]:
+        chunks += [{**part, "text": piece} for piece in pieces(part["text"])] if "text" in part else [part]
+    events: list[tuple[str | None, Any]] = [
+        (None, {**head, "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]})
+        for part in chunks[:-1]
+    ]
+    last = {**candidate, "content": {"role": "model", "parts": chunks[-1:]}}
+    return [*events, (None, {**whole, "candidates": [last]})]
+
+
 def pieces(text: str) -> list[str]:
     """A text in words."""
     words = text.split(" ")
@@ -281,6 +329,8 @@ FORMS: dict[str, tuple[Any, Any, Any]] = {
         openai_response_events,
     ),
     "/messages": (lambda body: body["messages"], anthropic_message, anthropic_events),
+    ":generateContent": (gemini_messages, gemini_content, gemini_events),
+    ":streamGenerateContent": (gemini_messages, gemini_content, gemini_events),
 }
 
 
@@ -303,8 +353,10 @@ class _Handler(BaseHTTPRequestHandler):
             error = {"message": "slow down", "type": "rate_limit_error", "code": "rate_limit_exceeded"}
             self._reply(429, {"type": "error", "error": error})
             return
+        if ":" in path:  # Gemini names the model, and whether it streams, in the path
+            body["model"] = path.rpartition("/")[2].partition(":")[0]
         made = whole(body, asked, answer)
-        if body.get("stream"):
+        if body.get("stream") or path.endswith(":streamGenerateContent"):
             self._stream(in_pieces(made))
         else:
             self._reply(200, made)
@@ -314,6 +366,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        self._send_request_id()
         self.end_headers()
         self.wfile.write(data)
 
@@ -321,12 +374,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
+        self._send_request_id()
         self.end_headers()
         for name, body in events:
             head = f"event: {name}\n" if name else ""
             data = body if isinstance(body, str) else json.dumps(body)
             self.wfile.write(f"{head}data: {data}\n\n".encode())
         self.close_connection = True
+
+    def _send_request_id(self) -> None:
+        """Anthropic's, which Claude Code knows its calls by."""
+        if self.path.split("?")[0].endswith("/messages"):
+            self.send_header("request-id", f"req_fake_{len(self.server.requests)}")
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silence."""

@@ -179,6 +179,7 @@ DIALECT = Dialect(
     seen=(
         "ai 4.3.19 and 6.0.326; ai 3.4 and 5.0 (source)",
         "ai 7.0.173 with @ai-sdk/otel 1.0.173, and its legacy spans",
+        "OpenCode 1.18.33 with `experimental.openTelemetry`",
     ),
     not_recoverable=("usage of streams that report none", "the order of text and tool calls within an answer"),
 )

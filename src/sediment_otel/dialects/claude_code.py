@@ -303,7 +303,7 @@ DIALECT = Dialect(
     references=references,
     join_keys=(REQUEST_ID,),
     records_beside=True,
-    seen=("Claude Code 2.1.197 (log events, traces beta, bodies in files)",),
+    seen=("Claude Code 2.1.332 and 2.1.197 (log events, traces beta, bodies in files)",),
     not_recoverable=(
         "messages, where OTEL_LOG_RAW_API_BODIES is not set: set it to `file:<directory>`",
         "messages longer than 60 KB in records: the program cuts them",

@@ -196,10 +196,11 @@ DIALECT = Dialect(
     amend=_amend,
     wants_record=wants_record,
     log_calls=log_calls,
-    seen=("codex-cli 0.171.0",),
+    seen=("Codex CLI 0.171.0 (log events, spans beside them)",),
     not_recoverable=(
         "the whole input: only prompts and tool results that are new are told, and prompts only with `log_user_prompt`",
-        "the answer's text without `log_agent_responses`; reasoning; tool calls that gave no result",
+        "the answer's text without `log_agent_responses`; with it, any text but what the model calls its final answer",
+        "reasoning, and tool calls that gave no result",
         "the response id and the duration of a call",
     ),
 )

@@ -5,7 +5,10 @@ A call may show three times: as a span `llm_call` (the request and the stream's 
 attribute cut at 10 000 characters), as a details event when it starts, and as one when it ends, which has no span id.
 In the events the model's role is called `system`; the system prompt stands apart. Every chunk of a stream is an output
 message: together they are one answer. Qwen Code, and Gemini CLI before it had details events, write
-`<product>.api_request` and `<product>.api_response`.
+`<product>.api_request` and `<product>.api_response`. Qwen Code's spans hold messages only with
+`includeSensitiveSpanAttributes`; its response event holds the answer's text alone, and the answer's tool calls are
+known by their own event `tool_call`, which names the response that asked for it. Where it tells what was asked, a
+thought stands as a text with a mark at its end.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ NAME = "gemini_cli"
 PRODUCTS = frozenset({"gemini-cli", "qwen-code"})
 #: How their own events' names begin.
 PREFIXES = ("gemini_cli.", "qwen-code.")
-REQUEST, RESPONSE, ERROR = "api_request", "api_response", "api_error"
+REQUEST, RESPONSE, ERROR, TOOL = "api_request", "api_response", "api_error", "tool_call"
+RESPONSE_ID = "response_id"
 REQUEST_TEXT, RESPONSE_TEXT = "request_text", "response_text"
 
 OPERATIONS: dict[str, SpanRole] = {
@@ -67,7 +71,8 @@ def wants_record(record: LogRecord) -> bool:
     """The products' details events, and what they say of a request and of its end."""
     if record.event_name == gen_ai.DETAILS:
         return _is_product(record.resource.attributes, record.scope.name)
-    return _event(record) in (REQUEST, RESPONSE, ERROR)
+    event = _event(record)
+    return event in (REQUEST, RESPONSE, ERROR) or (event == TOOL and record.attributes.get(RESPONSE_ID) is not None)
 
 
 # -- the products' own events ------------------------------------------------------------------------------
@@ -93,11 +98,43 @@ def _read(subject: Subject) -> Content | None:
             continue
         if messages:
             setattr(content, direction, Messages(messages, f"record {event} {key}"))
+    asked_for = [_tool_call(record.attributes) for record in subject.records if _event(record) == TOOL]
+    if asked_for and "output" not in content.problems:
+        _add_calls(content, asked_for)
     return content if content.input or content.output or content.problem else None
 
 
+def _tool_call(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    found = {"type": "tool_call", "id": attributes.get("call_id"), "name": attributes.get("function_name")}
+    return {**found, "arguments": attributes.get("function_args")}
+
+
+def _add_calls(content: Content, calls: list[dict[str, Any]]) -> None:
+    """Tool calls that have an event each, behind the text of the answer that asked for them."""
+    messages = content.output.open() if content.output is not None else []
+    parts = [part for message in messages for part in message["parts"]]
+    if any(type(part) is dict and part.get("type") == "tool_call" for part in parts):
+        return
+    where = content.output.source if content.output is not None else f"record {TOOL}"
+    content.output = Messages([{"role": "assistant", "parts": parts + calls}], where)
+
+
+#: How Qwen Code marks a thought in what it says of a request.
+THOUGHT = "\n[Thought: true]"
+
+
 def _request(value: Any) -> list[Any]:
-    return read_request(value if type(value) is dict else {"contents": value})[0]
+    messages = read_request(value if type(value) is dict else {"contents": value})[0]
+    for message in messages:
+        if message.get("role") == "assistant" and type(message.get("parts")) is list:
+            message["parts"] = [_unmarked(part) for part in message["parts"]]
+    return messages
+
+
+def _unmarked(part: Any) -> Any:
+    if _is_plain(part) and part["type"] == "text" and part["content"].endswith(THOUGHT):
+        return {"type": "reasoning", "content": part["content"][: -len(THOUGHT)]}
+    return part
 
 
 def _response(value: Any) -> list[Any]:
@@ -159,7 +196,7 @@ def _with_role(message: Any, from_event: bool, answer: bool) -> Any:
 
 
 def merged_chunks(messages: list[Any]) -> list[Any]:
-    """Consecutive assistant messages as one; a text that goes on in the next one is one text again."""
+    """Consecutive assistant messages as one; a text or thought that goes on in the next one is one again."""
     merged: list[Any] = []
     for message in messages:
         last: Any = merged[-1] if merged else None
@@ -167,8 +204,8 @@ def merged_chunks(messages: list[Any]) -> list[Any]:
             merged.append(message)
             continue
         parts, more = list(last["parts"]), list(message["parts"])
-        if parts and more and _is_plain_text(parts[-1]) and _is_plain_text(more[0]):
-            parts[-1] = {"type": "text", "content": parts[-1]["content"] + more.pop(0)["content"]}
+        if parts and more and _is_plain(parts[-1]) and _is_plain(more[0]) and parts[-1]["type"] == more[0]["type"]:
+            parts[-1] = {**parts[-1], "content": parts[-1]["content"] + more.pop(0)["content"]}
         reason = message.get("finish_reason") or last.get("finish_reason")
         merged[-1] = {**last, **message, "parts": parts + more}
         if reason is not None:
@@ -180,10 +217,11 @@ def _is_answer(message: Any) -> bool:
     return type(message) is dict and message.get("role") == "assistant" and type(message.get("parts")) is list
 
 
-def _is_plain_text(part: Any) -> bool:
-    if type(part) is not dict or part.keys() != {"type", "content"}:
+def _is_plain(part: Any) -> bool:
+    """Whether a part is a text or a thought, and nothing more."""
+    if type(part) is not dict or part.keys() - {"thought"} != {"type", "content"}:
         return False
-    return part["type"] == "text" and type(part["content"]) is str
+    return part["type"] in ("text", "reasoning") and type(part["content"]) is str
 
 
 def _is_cut(message: Any) -> bool:
@@ -243,12 +281,15 @@ def _session_calls(session: str, records: list[LogRecord]) -> Iterator[LogCall]:
             others = [other for other in others if other not in beside]
             yield _call(session, own + beside)
     requests: list[LogRecord] = []
+    tools = [record for record in others if _event(record) == TOOL]
     for record in others:
         if _event(record) == REQUEST:
             requests.append(record)
+        if _event(record) not in (RESPONSE, ERROR):
             continue
         asked = _take(requests, lambda r, end=record: _same_prompt(r, end), last=True)
-        yield _call(session, [record] if asked is None else [asked, record])
+        used = [tool for tool in tools if tool.attributes.get(RESPONSE_ID) == record.attributes.get(RESPONSE_ID)]
+        yield _call(session, [*([] if asked is None else [asked]), record, *used])
 
 
 def _take(records: list[LogRecord], test: Callable[..., bool], *, last: bool = False) -> LogRecord | None:
@@ -266,17 +307,18 @@ def _same_prompt(asked: LogRecord, ended: LogRecord) -> bool:
 
 def _call(session: str, records: list[LogRecord]) -> LogCall:
     records.sort(key=_time)
-    first, last = records[0], records[-1]
+    told = [record for record in records if _event(record) != TOOL]  # the call had ended when its tools were used
+    first, last = told[0], told[-1]
     capture = None
     if not (first.trace_id and first.span_id):
         ids = [r.attributes.get("gen_ai.response.id") or r.attributes.get("response_id") for r in records]
         name = next((value for value in ids if type(value) is str and value), None)
         capture = f"{NAME}:{session}:{name or _stamp(last)}"
     end = _time(last) or None
-    spans = [milliseconds(record.attributes.get("duration_ms")) for record in records]
+    spans = [milliseconds(record.attributes.get("duration_ms")) for record in told]
     lasted = next((number for number in spans if number is not None), None)
     start = end - lasted * 1_000_000 if end is not None and lasted is not None else None
-    failed = any(_event(r) == ERROR or r.attributes.get("error.type") not in (None, "") for r in records)
+    failed = any(_event(r) == ERROR or r.attributes.get("error.type") not in (None, "") for r in told)
     return LogCall(tuple(records), capture, start if start is None or start >= 0 else None, end, failed=failed)
 
 
@@ -293,10 +335,14 @@ DIALECT = Dialect(
     amend=_amend,
     wants_record=wants_record,
     log_calls=log_calls,
-    seen=("Gemini CLI 0.61.0", "Qwen Code (source and documentation)"),
+    join_keys=(RESPONSE_ID,),
+    seen=(
+        "Gemini CLI 0.61.0 (its outfile: spans and log events)",
+        "Qwen Code 0.24.4 (spans with and without messages, log events)",
+    ),
     not_recoverable=(
         "texts that Gemini CLI cuts at 160 KB for each event",
         "which of its tool calls a result in the history answers: the ids differ (`run_shell_command__fc-1`, `fc-1`)",
-        "the model service, and tool calls, where Qwen Code writes its own events alone",
+        "the model service, where Qwen Code writes its own events alone, and tool calls that were never run",
     ),
 )

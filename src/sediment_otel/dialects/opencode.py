@@ -38,6 +38,6 @@ DIALECT = Dialect(
     title="OpenCode's telemetry plugins",
     detect=detect,
     signs=Signs(names=(CALL_SPAN, SESSION_SPAN)),
-    seen=("@devtheops/opencode-plugin-otel (documentation)",),
+    seen=("@devtheops/opencode-plugin-otel (documentation only)",),
     not_recoverable=("messages: use OpenCode's own `experimental.openTelemetry` instead",),
 )
