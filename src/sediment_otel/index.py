@@ -116,15 +116,22 @@ class TraceIndex:
         """Let go of the file."""
         self._db.close()
 
-    def add(self, spans: Iterable[SpanEntry], records: Iterable[RecordEntry], lenders: Iterable[LenderEntry]) -> None:
-        """Take entries; ordinals and positions must be unique over the whole input."""
+    def add(
+        self,
+        spans: Iterable[SpanEntry],
+        records: Iterable[RecordEntry],
+        lenders: Iterable[LenderEntry],
+        before: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Take entries. Ordinals and positions count on from `before`, and must be unique over the whole input."""
+        spans_before, records_before = before
         self._db.executemany(
             "INSERT INTO spans VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            ((*entry[:11], _db_time(entry.start_ns), _db_time(entry.end_ns)) for entry in spans),
+            ((ordinal + spans_before, *rest, _db_time(start), _db_time(end)) for ordinal, *rest, start, end in spans),
         )
         self._db.executemany(
             "INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,NULL)",
-            ((*entry[:7], _db_time(entry.time_ns), entry.payload) for entry in records),
+            ((position + records_before, *rest, _db_time(time), payload) for position, *rest, time, payload in records),
         )
         self._db.executemany("INSERT INTO lenders VALUES (?,?,?)", lenders)
 
@@ -225,9 +232,11 @@ class TraceIndex:
         return rows if len(rows) <= most else None
 
 
+#: A span that is alone in its trace has nothing to decide.
 _TRACES = (
     "SELECT trace_id, ordinal, span_id, parent_span_id, role, has_output, has_message, failed, session,"
-    " session_source, response_id, start_ns, end_ns FROM spans ORDER BY trace_id, ordinal"
+    " session_source, response_id, start_ns, end_ns FROM spans WHERE trace_id IN"
+    " (SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) > 1) ORDER BY trace_id, ordinal"
 )
 _ALONE = Resolved(Decision())
 

@@ -158,12 +158,12 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
 
 def _is_plain(value: Any) -> bool:
     """Whether arguments or a result are neither nested too deeply nor hold an object that `raw` has to escape."""
-    if type(value) is dict and len(value) != 1:
+    if type(value) is dict:
         for item in value.values():
             if type(item) not in _LEAVES:
                 break
         else:
-            return True
+            return len(value) != 1 or next(iter(value)) not in MARKS
     return not is_too_deep(value, _DEPTH_LEFT) and not has_mark(value)
 
 

@@ -100,7 +100,8 @@ _decode = msgspec.json.Decoder(_Request).decode
 def read_light(data: bytes) -> list[LightSpan] | None:
     """The spans of an OTLP JSON document at a glance, or None if the full decoder must look at it."""
     try:
-        data.decode()
+        if not data.isascii():
+            data.decode()
         found: list[LightSpan] = []
         for group in _decode(data).resourceSpans:
             resource = resource_of(bytes(group.resource), group.schemaUrl, False)

@@ -12,7 +12,6 @@ from typing import Any
 
 from ..dialects import gen_ai
 from ..dialects.registry import (
-    PRODUCT_SESSION_KEYS,
     detect,
     read,
     record_dialect,
@@ -27,6 +26,7 @@ from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
 from . import identity
 from .call import is_failed
+from .layout import layout_of
 from .select import Glimpse
 
 _EMPTY_TEXTS = frozenset({"", "[]", "null", "{}", '""'})
@@ -74,15 +74,18 @@ _MORE_THAN_EMPTY = 48
 
 def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse | None:
     """What `glimpse_span` says, from values that were not read; None where they have to be."""
+    values = span.values
     operation = span.text(gen_ai.OPERATION)
     providers = (span.text("gen_ai.provider.name"), span.text("gen_ai.system"))
     service = span.resource.attributes.get("service.name")
-    if operation is None or not shows_no_sign(span.values, operation, providers, span.name, span.scope.name, service):
+    if operation is None or not shows_no_sign(values, operation, providers, span.name, span.scope.name, service):
         return None
     role = gen_ai.by_operation(operation).role
-    named = [key for key in (*settings.session_attributes, *_SESSION_KEYS) if key in span.values]
-    if not _METADATA_KEYS.isdisjoint(span.values):
+    named = layout_of(values).sessions
+    if not _METADATA_KEYS.isdisjoint(named):
         return None
+    if settings.session_attributes:
+        named = named.union(key for key in settings.session_attributes if key in values)
     session = session_of({key: span.text(key) or 0 for key in named}, settings, gen_ai.NAME) if named else None
     value, source = session if session is not None else (None, "")
     if role is not SpanRole.CALL:
@@ -96,7 +99,7 @@ def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse 
         SpanRole.CALL,
         True,
         True,
-        span.failed or ("error.type" in span.values and span.text("error.type") != ""),
+        span.failed or ("error.type" in values and span.text("error.type") != ""),
         value,
         source,
         identity.usable_id(span.text("gen_ai.response.id")),
@@ -106,7 +109,6 @@ def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse 
 
 
 _METADATA_KEYS = frozenset(identity.METADATA_KEYS)
-_SESSION_KEYS = (identity.SESSION_KEY, *PRODUCT_SESSION_KEYS, *identity.SESSION_KEYS_BEHIND)
 
 
 def bits(subject: Subject, detection: Detection) -> tuple[bool, bool]:

@@ -170,20 +170,29 @@ def own_user(
     return None
 
 
-def gateway_of(scope: str, attributes: Mapping[str, Any], resource: Mapping[str, Any]) -> str:
-    """The gateway that the call shows it went through: litellm, portkey, helicone, else unknown."""
+def gateway_of(scope: str, keys: Iterable[str], resource: Mapping[str, Any]) -> str:
+    """The gateway that the call shows it went through: litellm, portkey, helicone, else unknown.
+
+    Its scope says so, its service or, last, the keys of its attributes.
+    """
+    return gateway_around(scope, resource.get("service.name")) or gateway_of_keys(keys) or "unknown"
+
+
+def gateway_around(scope: str, service: Any) -> str | None:
+    """The gateway that the instrumentation scope or the service names."""
     scope = scope.lower()
     for name in _GATEWAYS:
         if name in scope:
             return name
-    service = resource.get("service.name")
-    if type(service) is str and service.lower() in _GATEWAY_SERVICES:
-        return _GATEWAY_SERVICES[service.lower()]
-    keys = "\n".join(attributes)
+    return _GATEWAY_SERVICES.get(service.lower()) if type(service) is str else None
+
+
+def gateway_of_keys(keys: Iterable[str]) -> str | None:
+    """The gateway whose own attributes are among the keys."""
     for name in _GATEWAYS:
-        if f"{name}." in keys and any(key.startswith(f"{name}.") for key in attributes):
+        if any(key.startswith(f"{name}.") for key in keys):
             return name
-    return "unknown"
+    return None
 
 
 _GATEWAYS = ("litellm", "portkey", "helicone")

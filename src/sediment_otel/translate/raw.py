@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from ..dialects.reading import is_message_text
-from ..dialects.registry import BY_NAME
+from ..dialects.registry import BY_NAME, MESSAGE_ATTRIBUTES
 from ..formats.parts import BY_TYPE
 from ..genai import MARKS, MAX_LAYERS, Loss, NotJson, Subject, base64_text, is_too_deep, loads, peel
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from .identity import capture_id
+from .layout import ACCOUNT_IDENTITY, layout_of
 
 HIDDEN_IDENTITY = "[REDACTED_IDENTITY]"
-#: Attributes that say whose account was used (contract, section 5).
-ACCOUNT_IDENTITY = frozenset({"user.email", "user.account_id", "user.account_uuid"})
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 
@@ -194,12 +192,6 @@ def _peeled(text: str, at: str, encoding: dict[str, int]) -> Any:
 # -- the pieces of raw -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8)
-def _special(messages: frozenset[str]) -> frozenset[str]:
-    """Keys of attributes that are not stored as they are."""
-    return messages | ACCOUNT_IDENTITY
-
-
 class Attributes:
     """How attributes are stored: sorted, message attributes parsed, account identity hidden."""
 
@@ -214,11 +206,10 @@ class Attributes:
 
     def store(self, attributes: Mapping[str, Any], at: str, *, own: bool = False) -> dict[str, Any]:
         """`own` marks the span's attributes: their keys stand in `encoding` by name."""
-        found = {key: attributes[key] for key in sorted(attributes)}
+        layout = layout_of(attributes)
+        found = {key: attributes[key] for key in layout.ordered}
         messages = self.messages
-        # Sorted, as `found` is: the order of a set is another one in each process.
-        special = sorted(_special(messages).intersection(found)) if type(messages) is frozenset else list(found)
-        for key in special:
+        for key in layout.special if messages is MESSAGE_ATTRIBUTES else layout.ordered:
             value = found[key]
             if key in messages:
                 if own and key in self.ready:

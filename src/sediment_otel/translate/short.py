@@ -28,20 +28,13 @@ from ..settings import Settings
 from ..vocabulary import Outcome
 from . import identity
 from .finish import Envelope, encode, finish
+from .layout import layout_of
 from .parts import finish_reasons
 from .raw import build_raw
 from .result import Context, Translation, bounded
 
 _FULL = "full"
-_FIELDS = gen_ai.DIALECT.fields
-_MODEL = _FIELDS["response_model"] + _FIELDS["request_model"]
-_PROVIDER = _FIELDS["model_provider"]
-_INPUT_TOKENS = _FIELDS["input_tokens"]
-_OUTPUT_TOKENS = _FIELDS["output_tokens"]
-_RESPONSE_ID = _FIELDS["response_id"]
-_FINISH_REASONS = _FIELDS["finish_reasons"]
-#: Attributes that make a call more than the short way knows.
-_UNUSUAL = frozenset({*_FIELDS["previous_response_id"], gen_ai.API_TYPE})
+_FINISH_REASONS = gen_ai.DIALECT.fields["finish_reasons"]
 
 
 class _Unusual(Exception):
@@ -65,35 +58,44 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
         or start is None
         or end is None
         or end < start
-        or not _UNUSUAL.isdisjoint(attributes)
     ):
+        return None
+    layout = layout_of(attributes)
+    if layout.unusual:
         return None
     ready: dict[str, Any] = {}
     invalid: list[str] = []
     holders = (attributes,)
+    session_id, user = context.session_id, None
     try:
-        session = identity.own_session(holders, settings.session_attributes, PRODUCT_SESSION_KEYS, invalid)
-        if session is None and context.session_id is not None:
-            session = (context.session_id, context.session_source)
-        user = identity.own_user(holders, (), invalid)
-        if session is None or invalid:
+        if layout.sessions or settings.session_attributes:
+            session = identity.own_session(holders, settings.session_attributes, PRODUCT_SESSION_KEYS, invalid)
+            session_id = session[0] if session is not None else session_id
+        if layout.names_user:
+            user = identity.own_user(holders, (), invalid)
+        if session_id is None or invalid:
             return None
         inputs, outputs = _messages(attributes, ready, calls_last=span.scope.name in gen_ai.CALLS_FIRST)
-        model = _text(attributes, _MODEL)
-        provider = _text(attributes, _PROVIDER)
-        response_id = _text(attributes, _RESPONSE_ID)
-        input_tokens = _number(attributes, _INPUT_TOKENS)
-        output_tokens = _number(attributes, _OUTPUT_TOKENS)
+        model = _text(attributes, layout.model)
+        provider = _text(attributes, layout.provider)
+        response_id = _text(attributes, layout.response_id)
+        input_tokens = _number(attributes, layout.input_tokens)
+        output_tokens = _number(attributes, layout.output_tokens)
     except _Unusual:
         return None
-    gateway = settings.gateway or identity.gateway_of(span.scope.name, attributes, span.resource.attributes)
+    gateway = (
+        settings.gateway
+        or identity.gateway_around(span.scope.name, span.resource.attributes.get("service.name"))
+        or layout.gateway
+        or "unknown"
+    )
     observed = identity.instant(end)
     call_id = identity.inference_call_id(settings.org, identity.capture_id(f"{span.trace_id}:{span.span_id}"))
     envelope = Envelope(
         schema_version=1,
         inference_call_id=call_id,
         org_id=settings.org,
-        session_id=session[0],
+        session_id=session_id,
         user_id=user[0] if user is not None else None,
         gateway_provider=gateway,
         model_provider=None if provider in identity.NO_PROVIDER else provider,
@@ -120,7 +122,7 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
         span,
         detection,
         inference_call_id=call_id,
-        session_id=session[0],
+        session_id=session_id,
         org_id=settings.org,
         gateway_provider=gateway,
         model_call_id=response_id,
@@ -219,22 +221,19 @@ def _stored(
     return encoded
 
 
-def _text(attributes: dict[str, Any], keys: tuple[str, ...]) -> str | None:
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None:
-            found = identity.usable_id(value)
-            if found is None:
-                raise _Unusual
-            return found
-    return None
+def _text(attributes: dict[str, Any], key: str | None) -> str | None:
+    if key is None:
+        return None
+    found = identity.usable_id(attributes[key])
+    if found is None:
+        raise _Unusual
+    return found
 
 
-def _number(attributes: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None:
-            if type(value) is not int or not 0 <= value <= MAX_INTEGER:
-                raise _Unusual
-            return value
-    return None
+def _number(attributes: dict[str, Any], key: str | None) -> int | None:
+    if key is None:
+        return None
+    value = attributes[key]
+    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
+        raise _Unusual
+    return value

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the keys of a span's attributes decide by themselves, without a look at their values.
+
+The spans of one instrumentation have the same keys in the same order, span after span. What follows from the keys
+alone (their sorted order, which of them hold messages, which one feeds a field) is found out once and remembered by
+the keys; nothing that depends on a value or a setting is. Few layouts are remembered, and only small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..dialects import gen_ai
+from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS
+from . import identity
+
+#: Attributes that say whose account was used (contract, section 5).
+ACCOUNT_IDENTITY = frozenset({"user.email", "user.account_id", "user.account_uuid"})
+
+_FIELDS = gen_ai.DIALECT.fields
+#: Attributes that make a call more than the short way knows.
+_UNUSUAL = frozenset({*_FIELDS["previous_response_id"], gen_ai.API_TYPE})
+_SESSIONS = frozenset(
+    {identity.SESSION_KEY, *PRODUCT_SESSION_KEYS, *identity.SESSION_KEYS_BEHIND, *identity.METADATA_KEYS}
+)
+_MOST = 256
+_MOST_KEYS = 64
+_MOST_TEXT = 4096
+
+
+class Layout(NamedTuple):
+    """What follows from the keys. `None` where no key feeds a field; else the first one that does."""
+
+    #: All keys, sorted.
+    ordered: tuple[str, ...]
+    #: Those that are not stored as they are, sorted: messages, account identity.
+    special: tuple[str, ...]
+    model: str | None
+    provider: str | None
+    response_id: str | None
+    input_tokens: str | None
+    output_tokens: str | None
+    #: Keys that may name a session, in no order; whether any may name a user.
+    sessions: frozenset[str]
+    names_user: bool
+    #: The gateway that the keys show.
+    gateway: str | None
+    unusual: bool
+
+
+def layout_of(attributes: Mapping[str, Any]) -> Layout:
+    """The layout of a span's attributes."""
+    keys = tuple(attributes)
+    found = _KNOWN.get(keys)
+    if found is None:
+        found = _layout(keys)
+        if len(keys) <= _MOST_KEYS and sum(map(len, keys)) <= _MOST_TEXT:
+            if len(_KNOWN) >= _MOST:
+                _KNOWN.clear()
+            _KNOWN[keys] = found
+    return found
+
+
+_KNOWN: dict[tuple[str, ...], Layout] = {}
+
+
+def _layout(keys: tuple[str, ...]) -> Layout:
+    present = frozenset(keys)
+
+    def first(*candidates: str) -> str | None:
+        return next((key for key in candidates if key in present), None)
+
+    return Layout(
+        ordered=tuple(sorted(keys)),
+        special=tuple(sorted((MESSAGE_ATTRIBUTES | ACCOUNT_IDENTITY) & present)),
+        model=first(*_FIELDS["response_model"], *_FIELDS["request_model"]),
+        provider=first(*_FIELDS["model_provider"]),
+        response_id=first(*_FIELDS["response_id"]),
+        input_tokens=first(*_FIELDS["input_tokens"]),
+        output_tokens=first(*_FIELDS["output_tokens"]),
+        sessions=_SESSIONS & present,
+        names_user=not present.isdisjoint(identity.USER_KEYS),
+        gateway=identity.gateway_of_keys(keys),
+        unusual=not present.isdisjoint(_UNUSUAL),
+    )
