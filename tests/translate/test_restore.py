@@ -14,6 +14,7 @@ from sediment_otel.facts import InferenceCall, InferenceMessage, TextPart
 from sediment_otel.genai import Subject, peel
 from sediment_otel.settings import Settings
 from sediment_otel.telemetry import LogRecord, Span, SpanEvent
+from sediment_otel.translate import restore as restoring
 from sediment_otel.translate.call import translate_subject
 from sediment_otel.translate.compare import differences
 from sediment_otel.translate.restore import RestoreError, restore
@@ -22,6 +23,7 @@ from sediment_otel.translate.unraw import left_out, subject_of
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 START = 1_700_000_000_000_000_000
 USER = [{"role": "user", "parts": [{"type": "text", "content": "hello"}]}]
+FLAT = (("role", "user"), ("content", "hello"))
 ANSWER = [{"role": "assistant", "parts": [{"type": "text", "content": "hi"}], "finish_reason": "stop"}]
 
 
@@ -168,6 +170,35 @@ def test_events_that_held_the_messages_are_gone_and_other_events_stay() -> None:
     back = restore(_fact(_span({}, events=events)))
     assert [event.name for event in back.events] == ["first_token"]
     assert json.loads(back.attributes["gen_ai.input.messages"])[0]["parts"][0]["content"] == "hello"
+
+
+def test_a_span_with_a_great_many_names_is_tried_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = []
+    whole = restoring._yields
+    monkeypatch.setattr(restoring, "_yields", lambda *given: trials.append(1) or whole(*given))
+    flat = {
+        f"{place}.{key}": text for place in ("gen_ai.prompt.0", "llm.input_messages.0.message") for key, text in FLAT
+    }
+    span = _span(
+        {**{f"vendor{number}.0.x": "v" for number in range(1_000)}, **flat},
+        events=[SpanEvent(name=f"e{number}", time_ns=1, attributes={}) for number in range(1_000)],
+    )
+    back = restore(_fact(span))
+    assert len(trials) < 100
+    assert len(back.events) == 1_000
+    assert {key for key in back.attributes if key.startswith(("gen_ai.prompt", "llm."))} == set()
+    assert sum(key.startswith("vendor") for key in back.attributes) == 1_000
+
+
+@pytest.mark.parametrize("raw", ["full", "residual"])
+@pytest.mark.parametrize("model", ["sk-proj0123456789abcdefghijk", "m OPENAI_API_KEY=abcdefghijklmnopqrst"])
+@pytest.mark.parametrize("key", ["gen_ai.request.model", "gen_ai.response.model", "llm.request.model"])
+def test_a_model_whose_name_looks_like_a_credential_comes_back_where_it_stood(key: str, model: str, raw: str) -> None:
+    span = _span({key: model, "gen_ai.output.messages": json.dumps(ANSWER)})
+    back = restore(_fact(span, raw))
+    assert differences(read(Subject(span), detect(span)), read(Subject(back), detect(back))) == []
+    if key.startswith("gen_ai."):
+        assert [name for name, value in back.attributes.items() if value == model] == [key]
 
 
 def test_what_only_log_records_carried_stands_on_the_span() -> None:

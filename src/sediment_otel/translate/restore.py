@@ -16,8 +16,8 @@ messages (they were changed since, or the fact was made elsewhere), the messages
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from ..genai import Content, Detection, Messages, Reading, Subject, plain
 from ..otlp.fields import time_of_iso
 from ..telemetry import Span, SpanEvent
 from ..vocabulary import SpanRole
+from .credentials import MARKER, redact_text
 from .finish import builtins
 from .identity import SESSION_KEY, USER_KEYS, own_session, own_user, usable_id, whole_number
 from .parts import Aside, fact_input, fact_output, fact_parts, finish_reasons, genai_input
@@ -48,6 +49,7 @@ from .unraw import json_text, left_out, subject_of, unsupported_of
 #: Scalar fields → the attribute of the current conventions that holds each.
 CURRENT: dict[str, str] = {field: keys[0] for field, keys in GEN_AI.fields.items()}
 DEFAULT_OPERATION = "chat"
+_T = TypeVar("_T")
 
 
 class RestoreError(ValueError):
@@ -229,16 +231,37 @@ def _without_messages(subject: Subject, detection: Detection) -> tuple[dict[str,
     span = subject.span
     base = _yields(subject, detection)
     attributes = {key: value for key, value in span.attributes.items() if key not in DIRECTIONS}
-    for group in _candidates(attributes):
-        without = {key: value for key, value in span.attributes.items() if key not in group}
-        if _yields(_replaced(subject, attributes=without), detection) != base:
-            attributes = {key: value for key, value in attributes.items() if key not in group}
+
+    def differs(**changes: Any) -> bool:
+        return _yields(_replaced(subject, **changes), detection) != base
+
+    def without_groups(groups: list[frozenset[str]]) -> bool:
+        keys = frozenset().union(*groups)
+        return differs(attributes={key: value for key, value in span.attributes.items() if key not in keys})
+
+    def without_events(names: list[str]) -> bool:
+        gone = set(names)
+        return differs(events=[event for event in span.events if event.name not in gone])
+
+    keys = frozenset().union(*_that_matter(_candidates(attributes), without_groups))
+    attributes = {key: value for key, value in attributes.items() if key not in keys}
     events = [event for event in span.events if event.name not in EVENTS]
-    for name in dict.fromkeys(event.name for event in events):
-        without_events = [event for event in span.events if event.name != name]
-        if _yields(_replaced(subject, events=without_events), detection) != base:
-            events = [event for event in events if event.name != name]
-    return attributes, events
+    names = frozenset(_that_matter(list(dict.fromkeys(event.name for event in events)), without_events))
+    return attributes, [event for event in events if event.name not in names]
+
+
+#: So many candidates are tried one by one; more of them are halved, since hardly any of them matters.
+_FEW = 8
+
+
+def _that_matter(candidates: list[_T], differs: Callable[[list[_T]], bool]) -> list[_T]:
+    """The candidates without which something else is read. A span with a great many takes few trials, not as many."""
+    if len(candidates) <= _FEW:
+        return [one for one in candidates if differs([one])]
+    if not differs(candidates):
+        return []
+    half = len(candidates) // 2
+    return [*_that_matter(candidates[:half], differs), *_that_matter(candidates[half:], differs)]
 
 
 def _candidates(attributes: Iterable[str]) -> list[frozenset[str]]:
@@ -276,6 +299,11 @@ def _replaced(subject: Subject, **changes: Any) -> Subject:
 # -- scalars -----------------------------------------------------------------------------------------------------
 
 
+def _held_by(fields: Mapping[str, Any]) -> str:
+    """The field that a fact's model was taken from."""
+    return "response_model" if usable_id(fields.get("response_model")) is not None else "request_model"
+
+
 def _fields(call: InferenceCall, reading: Reading, from_raw: bool) -> dict[str, Any]:
     """Scalar attributes under their current names: as the span had them, the fact's where those differ."""
     fields = reading.fields
@@ -292,7 +320,8 @@ def _fields(call: InferenceCall, reading: Reading, from_raw: bool) -> dict[str, 
         ("output_tokens", whole_number(fields.get("output_tokens")), call.output_tokens),
     ):
         if kept is not None and own != kept:
-            found[CURRENT[name]] = kept
+            hidden = name == "response_model" and own in (MARKER, redact_text(str(kept)))
+            found[CURRENT[_held_by(fields) if hidden else name]] = kept
         elif kept is None and type(own) is str and REPLACEMENT in own:
             names = ("response_model", "request_model") if name == "response_model" else (name,)
             gone = [key for field in names if usable_id(fields.get(field)) == own for key in GEN_AI.fields[field]]
