@@ -46,6 +46,7 @@ class CaptureError(Exception):
 
 class _Receiver(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 10  # of a connection that says nothing more
 
     def do_POST(self) -> None:
         if self.headers.get("Transfer-Encoding") == "chunked":
@@ -69,11 +70,20 @@ class _Receiver(BaseHTTPRequestHandler):
         """Silence."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # closing waits for what is being received
+    timeout = 0.2
+    idle = False
+
+    def handle_timeout(self) -> None:
+        self.idle = True
+
+
 class Receiver:
-    """Keeps (`traces` | `logs` | `metrics`, request) of every OTLP request in `received`."""
+    """Keeps (`traces` | `logs` | `metrics`, request) of every OTLP request in `received`; all of them once closed."""
 
     def __enter__(self) -> Receiver:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Receiver)
+        self._server = _Server(("127.0.0.1", 0), _Receiver)
         self.received: list[tuple[str, dict[str, Any]]] = []
         self._server.received = self.received  # type: ignore[attr-defined]
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -82,6 +92,8 @@ class Receiver:
 
     def __exit__(self, *error: object) -> None:
         self._server.shutdown()
+        while not self._server.idle:  # a program that has ended may have left a connection that was not taken yet
+            self._server.handle_request()
         self._server.server_close()
 
 
@@ -105,17 +117,19 @@ def installed(name: str) -> Path:
 def capture(name: str, into: Path) -> None:
     """Run one program and write its capture into a folder, which is made anew."""
     program, commands = PROGRAMS[name], installed(name)
-    with tempfile.TemporaryDirectory(prefix="agent-") as temporary, FakeModelServer() as model, Receiver() as otlp:
+    with tempfile.TemporaryDirectory(prefix="agent-") as temporary, FakeModelServer() as model:
         root = Path(temporary)
-        words = {"{model}": model.url, "{otlp}": otlp.url, "{root}": str(root)}
+        words = {"{model}": model.url, "{root}": str(root)}
         prompt = _filled(program.prompt, words)
         words |= {"{prompt}": prompt, "{tool}": program.tool, "{arguments}": prompt.split(" ", 2)[2]}
         (root / "project").mkdir()
         (root / "project" / "note.txt").write_text(NOTE, encoding="utf-8")
-        for path, text in program.files.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(_filled(text, words), encoding="utf-8")
-        printed = _run(program, commands, root, words)
+        with Receiver() as otlp:
+            words["{otlp}"] = otlp.url
+            for path, text in program.files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(_filled(text, words), encoding="utf-8")
+            printed = _run(program, commands, root, words)
         session = re.search(program.session, printed)
         if session is None:
             raise CaptureError(f"{name} did not say its session: {printed[-500:]}")
