@@ -79,15 +79,25 @@ class Seen:
     unread_count: int = 0
 
 
+#: Inputs by name, true for those in which nothing was telemetry.
+Silent = dict[str, bool]
+
+
+def hear(inputs: Silent, name: str, recognised: bool) -> None:
+    """Take in what one stretch of an input held."""
+    inputs[name] = inputs.get(name, True) and not recognised
+
+
 @dataclass(slots=True)
 class Conversion:
-    """The result of `convert`: the account, what could not be read, and whether anything was telemetry."""
+    """The result of `convert`: the account, what could not be read, and whether (and where) nothing was telemetry."""
 
     account: Account
     unread: list[Unread]
     unread_count: int
     recognised: bool
     failed_inputs: list[str]
+    silent: Silent = field(default_factory=dict)
 
 
 #: How many calls that occur more than once are told to the sink by id.
@@ -419,6 +429,7 @@ def _run(
             spans += seen.spans
             records += seen.records
             result.recognised = result.recognised or seen.recognised
+            hear(result.silent, stretch.source.name, seen.recognised)
             result.unread_count += seen.unread_count
             result.unread += seen.unread[: NAMED_UNREAD - len(result.unread)]
             progress("first", stretch.size)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
-from .conversion import NAMED_UNREAD, Stretch, Unread, batches_of, first_look, stretches
+from .conversion import NAMED_UNREAD, Silent, Stretch, Unread, batches_of, first_look, hear, stretches
 from .genai import Subject
 from .index import IndexReader, Resolved, TraceIndex
 from .pipeline import Entries, log_subject, resolved_subject, unreadable
@@ -46,6 +46,7 @@ class Traces:
     inputs: Sequence[Input]
     settings: Settings
     recognised: bool = False
+    silent: Silent = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
     unread_count: int = 0
     failed: list[str] = field(default_factory=list)
@@ -97,6 +98,7 @@ class Traces:
             spans += seen.spans
             records += seen.records
             self.recognised = self.recognised or seen.recognised
+            hear(self.silent, part.source.name, seen.recognised)
             self.unread_count += seen.unread_count
             self.unread += seen.unread[: NAMED_UNREAD - len(self.unread)]
             if progress is not None:

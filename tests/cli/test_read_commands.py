@@ -270,6 +270,35 @@ def test_verify_of_what_is_no_telemetry_ends_with_3_and_of_what_is_not_there_wit
     assert _run("verify", str(tmp_path / "absent.json")).returncode == 1
 
 
+# -- inputs without telemetry ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["convert", "normalize", "explain", "verify"])
+@pytest.mark.parametrize("quiet", [True, False])
+def test_inputs_without_telemetry_are_named_where_none_has_any(command: str, quiet: bool, tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"no-{number}.json").write_text('{"hello": 1}' if number else "[", encoding="utf-8")
+    done = _run(command, str(tmp_path), *(["-q"] if quiet else []))
+    told = done.stderr.decode()
+    assert done.returncode == 3
+    assert "o telemetry recognised in " in told
+    names = ", ".join(str(tmp_path / f"no-{number}.json") for number in range(3))
+    assert f"{names} and 2 more" in told
+    if not quiet:
+        assert f"unreadable: {tmp_path / 'no-0.json'}: byte 0: an array that is cut off" in told
+
+
+@pytest.mark.parametrize("command", ["convert", "normalize", "explain", "verify"])
+def test_inputs_without_telemetry_are_counted_and_named_beside_others(command: str, traces: Path) -> None:
+    for name in ("config.json", "package.json"):
+        (traces.parent / name).write_text('{"hello": 1}', encoding="utf-8")
+    done = _run(command, str(traces.parent))
+    assert done.returncode == 0
+    names = ", ".join(str(traces.parent / name) for name in ("config.json", "package.json"))
+    assert f"no telemetry in 2 of 3 inputs: {names}\n" in done.stderr.decode()
+    assert "no telemetry" not in _run(command, str(traces)).stderr.decode()
+
+
 # -- validate ----------------------------------------------------------------------------------------------------
 
 

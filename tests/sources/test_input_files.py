@@ -239,6 +239,17 @@ def test_a_bomb_takes_hardly_more_memory_than_one_record_may(tmp_path: Path, pac
     assert peak < limit * 1.2 + buffers
 
 
+@pytest.mark.parametrize(
+    ("data", "cut_off"),
+    [(b"[", True), (b"\n [\n", True), (b"\xef\xbb\xbf[", True), (b"[[],", True), (b"[]", False), (b"[\n]\n", False)],
+)
+def test_a_file_with_nothing_but_the_start_of_an_array_is_cut_off(tmp_path: Path, data: bytes, cut_off: bool) -> None:
+    path = tmp_path / "in.json"
+    path.write_bytes(data)
+    problems = [each.problem for each in expand([str(path)])[0].documents()]
+    assert problems == ["an array that is cut off behind its start"] * cut_off
+
+
 def test_a_record_past_the_limit_is_named_with_file_place_limit_and_way_out(tmp_path: Path) -> None:
     path = tmp_path / "bomb.jsonl"
     path.write_bytes(line(1) + b'\n{"a":"' + b"0" * 5000 + b'"}\n')

@@ -121,7 +121,7 @@ def run(
     from ..sinks.base import ReaderGone, SinkError, UnknownSink
     from ..sinks.registry import open_sink
     from ..sources.files import SourceError, expand
-    from .summary import summarise
+    from .summary import no_telemetry, summarise
 
     sources: list[Any] = []
     missing: list[str] = []
@@ -185,7 +185,7 @@ def run(
         return EXIT_UNREADABLE
     if not result.recognised:
         if quiet:
-            say("sediment-otel: no telemetry recognised in the input")
+            say(f"sediment-otel: no telemetry recognised {no_telemetry(result.silent)}")
         return EXIT_NOTHING_OR_STRICT
     if strict and result.account.blemished:
         return EXIT_NOTHING_OR_STRICT

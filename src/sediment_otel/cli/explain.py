@@ -115,11 +115,14 @@ def run(inputs: list[str], span: str | None, settings: Any, *, quiet: bool) -> i
 
 
 def _tell(seen: Any, traces: Any, settings: Any, *, missing: bool, quiet: bool) -> int:
+    from .summary import no_telemetry
+
     for text in traces.failed:
         say(f"sediment-otel: {text}")
     code = EXIT_UNREADABLE if missing or traces.failed else EXIT_DONE
     if not traces.recognised:
-        say("sediment-otel: no telemetry recognised in the input")
+        say(f"sediment-otel: no telemetry recognised {no_telemetry(traces.silent)}")
+        _unread(traces)
         return code or EXIT_NOTHING_OR_STRICT
     if seen.wanted is None:
         for trace_id, nodes in seen.traces():
@@ -217,11 +220,18 @@ def _write(text: str) -> None:
 
 
 def _legend(seen: Any, traces: Any) -> None:
+    from .summary import say_silent
+
     facts = seen.outcomes["fact"]
     say(f"{seen.spans} span{'s' * (seen.spans != 1)}, {facts} fact{'s' * (facts != 1)}")
     for reason in SkipReason:
         if seen.outcomes[reason.value]:
             say(f"  {seen.outcomes[reason.value]} {reason.value}: {WAY_OUT[reason]}")
+    say_silent(traces.silent)
+    _unread(traces)
+
+
+def _unread(traces: Any) -> None:
     for unread in traces.unread:
         say(f"  unreadable: {unread.source}: {unread.place}: {unread.reason}")
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..conversion import Conversion
 from ..sinks.remote import is_remote, shown
 from ..translate.credentials import redact_text
@@ -14,7 +16,7 @@ def summarise(result: Conversion, out: str, *, made: str = "fact") -> None:
     """Say what became of the input on standard error; `made` is what came out."""
     account = result.account
     if not result.recognised:
-        say("No telemetry recognised: nothing in the input looks like OTLP, a console dump or a known log.")
+        say(f"No telemetry recognised {no_telemetry(result.silent)}: nothing there looks like {KNOWN}.")
         _unread(result)
         return
     where = "standard output" if out == "-" else shown(out) if is_remote(out) else out
@@ -43,9 +45,29 @@ def summarise(result: Conversion, out: str, *, made: str = "fact") -> None:
             f"  {_count(account.call_ids_reused, 'fact')} repeat a model call id (model_call_id_reused): all are kept"
             " here, Sediment keeps the first of each"
         )
+    say_silent(result.silent)
     _unread(result)
 
 
+KNOWN = "OTLP, a console dump or a known log"
+
+
+def no_telemetry(silent: Mapping[str, bool]) -> str:
+    """The inputs in which nothing is telemetry, the first by name."""
+    names = [name for name, nothing in silent.items() if nothing]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"in {', '.join(names[:NAMED])}{more}" if names else "in the input"
+
+
+def say_silent(silent: Mapping[str, bool]) -> None:
+    """Say which of several inputs held nothing that is telemetry."""
+    number = sum(silent.values())
+    if number:
+        say(f"  no telemetry in {number} of {_count(len(silent), 'input')}: {no_telemetry(silent).removeprefix('in ')}")
+
+
+#: Inputs without telemetry that are named; the rest is counted.
+NAMED = 3
 _ASIDE = frozenset({"unsupported_content", "opaque_reasoning", "missing_id", "extra_choice", "withheld_content"})
 
 

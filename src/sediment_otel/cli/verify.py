@@ -90,6 +90,7 @@ def run(inputs: list[str], settings: Any, *, both: bool, quiet: bool) -> int:
     from ..traces import Traces
     from ..vocabulary import RawMode
     from .inputs import trace_inputs
+    from .summary import no_telemetry, say_silent
 
     sources, missing = trace_inputs(inputs)
     if not sources:
@@ -116,10 +117,12 @@ def run(inputs: list[str], settings: Any, *, both: bool, quiet: bool) -> int:
             say(f"  unreadable: {unread.source}: {unread.place}: {unread.reason}")
         if traces.unread_count > len(traces.unread):
             say(f"  and {traces.unread_count - len(traces.unread)} more records that could not be read")
+        if traces.recognised:
+            say_silent(traces.silent)
     if missing or traces.failed:
         return EXIT_UNREADABLE
     if not traces.recognised:
-        say("sediment-otel: no telemetry recognised in the input")
+        say(f"sediment-otel: no telemetry recognised {no_telemetry(traces.silent)}")
     return EXIT_NOTHING_OR_STRICT if differing or not traces.recognised else EXIT_DONE
 
 

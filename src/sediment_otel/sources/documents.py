@@ -202,6 +202,7 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
     name, limit = reader.name, reader.limit
     pending = _Pending()
     number = 0
+    brackets: int | None = 0  # those that are open, as long as there is nothing else
     while True:
         offset = reader.offset
         if end is not None and offset >= end and not pending.size:
@@ -230,18 +231,22 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
             if not text:
                 continue
             if whole or (text[:1] == b"{" and text[-1:] == b"}"):  # two objects on a line: the decoder's
-                line = b""
+                line, brackets = b"", None
                 yield Document(data=text, form="json", input=name, number=number, offset=offset)
                 continue
         elif pending.is_broken_before(line):
             yield pending.document(name)
             pending = _Pending()
+        if brackets is not None:
+            brackets = None if line.strip(_BETWEEN + _BOM) else brackets + line.count(b"[") - line.count(b"]")
         yield from pending.feed(line, name, number, offset)
         if pending.size > limit:
             yield reader.too_large("json", pending.offset, pending.number)
             pending = _Pending(resume=pending.indent)
     if pending.size:
         yield pending.document(name)
+    elif brackets:
+        yield reader.problem("an array that is cut off behind its start", "json", 0, 1)
 
 
 class _Pending:
