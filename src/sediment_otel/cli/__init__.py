@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -37,6 +38,8 @@ for command in (convert, normalize, explain, verify, validate, restore, deliver,
 def main() -> None:
     """The entry point of `sediment-otel`. Signals end a run like errors: what was begun is cleared away."""
     _stand_in_for_closed_streams()
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(50_000, 20, 100)  # a span is many small objects and no cycles: a look at every 700 is waste
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup stays nohup

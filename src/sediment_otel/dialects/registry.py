@@ -96,7 +96,7 @@ def detect(span: Span) -> Detection:
     attributes = span.attributes
     operation = attributes.get(gen_ai.OPERATION)
     if type(operation) is str and shows_no_sign(
-        attributes,
+        not SIGN_KEYS.isdisjoint(attributes),
         operation,
         (attributes.get("gen_ai.provider.name"), attributes.get("gen_ai.system")),
         span.name,
@@ -115,7 +115,8 @@ def _signs(kind: str) -> frozenset[str]:
     return frozenset(sign for dialect in DIALECTS for sign in getattr(dialect.signs, kind))
 
 
-_SIGN_KEYS = _signs("keys")
+#: Attribute keys that no span of the current conventions alone has.
+SIGN_KEYS = _signs("keys")
 _SIGN_NAMES = _signs("names")
 _SIGN_OPERATIONS = _signs("operations")
 _SIGN_PROVIDERS = tuple(_signs("providers"))
@@ -124,14 +125,15 @@ _SIGN_SERVICES = _signs("services")
 
 
 def shows_no_sign(
-    keys: Iterable[str], operation: str, providers: tuple[Any, Any], name: str, scope: str, service: Any
+    has_sign_key: bool, operation: str, providers: tuple[Any, Any], name: str, scope: str, service: Any
 ) -> bool:
     """Whether a span that names an operation shows no sign of any dialect but the current conventions.
 
-    `providers` are the values of `gen_ai.provider.name` and `gen_ai.system`.
+    `has_sign_key`: whether any of its keys is one of `SIGN_KEYS`. `providers` are the values of
+    `gen_ai.provider.name` and `gen_ai.system`.
     """
     return (
-        _SIGN_KEYS.isdisjoint(keys)
+        not has_sign_key
         and name not in _SIGN_NAMES
         and operation not in _SIGN_OPERATIONS
         and not scope.startswith(_SIGN_SCOPES)

@@ -59,7 +59,7 @@ class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class LightSpan(msgspec.Struct, gc=False):
-    """A span with its attribute values as the JSON of an AnyValue, unread."""
+    """A span with its attribute values as the JSON of an AnyValue, unread, in the order of their keys."""
 
     trace_id: str
     span_id: str
@@ -69,24 +69,23 @@ class LightSpan(msgspec.Struct, gc=False):
     end_ns: int | None
     failed: bool
     has_events: bool
-    values: dict[str, msgspec.Raw]
+    keys: tuple[str, ...]
+    pairs: list[_Pair]
     resource: Resource
     scope: Scope
 
-    def text(self, key: str) -> str | None:
-        """The text under a key; None where there is none, or the value is no text."""
-        raw = self.values.get(key)
-        if raw is None:
+    def text(self, place: int | None) -> str | None:
+        """The text of the attribute at that place; None where there is none, or the value is no text."""
+        if place is None:
             return None
         try:
-            return _text(raw).stringValue
+            return _text(self.pairs[place].value).stringValue
         except msgspec.MsgspecError:
             return None
 
-    def size(self, key: str) -> int:
-        """How many bytes of JSON the value under a key has; 0 where there is none."""
-        raw = self.values.get(key)
-        return 0 if raw is None else len(memoryview(raw))
+    def size(self, place: int | None) -> int:
+        """How many bytes of JSON the attribute's value has; 0 where there is none."""
+        return 0 if place is None else len(memoryview(self.pairs[place].value))
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -127,7 +126,8 @@ def _light(span: _Span, resource: Resource, scope: Scope) -> LightSpan:
         read_time(span.endTimeUnixNano, True),
         bool(span.status) and read_status(span.status, True)[0] == "error",
         bool(span.events),
-        {pair.key: pair.value for pair in span.attributes},
+        tuple([pair.key for pair in span.attributes]),
+        span.attributes,
         resource,
         scope,
     )

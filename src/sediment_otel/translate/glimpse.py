@@ -26,7 +26,7 @@ from ..telemetry import LogRecord, Span
 from ..vocabulary import SpanRole
 from . import identity
 from .call import is_failed
-from .layout import layout_of
+from .layout import layout_of_keys
 from .select import Glimpse
 
 _EMPTY_TEXTS = frozenset({"", "[]", "null", "{}", '""'})
@@ -74,23 +74,24 @@ _MORE_THAN_EMPTY = 48
 
 def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse | None:
     """What `glimpse_span` says, from values that were not read; None where they have to be."""
-    values = span.values
-    operation = span.text(gen_ai.OPERATION)
-    providers = (span.text("gen_ai.provider.name"), span.text("gen_ai.system"))
+    layout = layout_of_keys(span.keys)
+    place = layout.place.get
+    operation = span.text(place(gen_ai.OPERATION))
+    if operation is None or layout.has_metadata:
+        return None
+    providers = (span.text(place("gen_ai.provider.name")), span.text(place("gen_ai.system")))
     service = span.resource.attributes.get("service.name")
-    if operation is None or not shows_no_sign(values, operation, providers, span.name, span.scope.name, service):
+    if not shows_no_sign(layout.has_sign, operation, providers, span.name, span.scope.name, service):
         return None
     role = gen_ai.by_operation(operation).role
-    named = layout_of(values).sessions
-    if not _METADATA_KEYS.isdisjoint(named):
-        return None
+    keys = layout.sessions
     if settings.session_attributes:
-        named = named.union(key for key in settings.session_attributes if key in values)
-    session = session_of({key: span.text(key) or 0 for key in named}, settings, gen_ai.NAME) if named else None
+        keys = (*settings.session_attributes, *keys)
+    session = identity.session_under(keys, ({key: span.text(place(key)) for key in keys},), []) if keys else None
     value, source = session if session is not None else (None, "")
     if role is not SpanRole.CALL:
         return Glimpse(ordinal, span.span_id, span.parent_span_id, role, session=value, session_source=source)
-    if span.size(gen_ai.OUTPUT_MESSAGES) < _MORE_THAN_EMPTY:
+    if span.size(place(gen_ai.OUTPUT_MESSAGES)) < _MORE_THAN_EMPTY:
         return None
     return Glimpse(
         ordinal,
@@ -99,16 +100,13 @@ def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse 
         SpanRole.CALL,
         True,
         True,
-        span.failed or ("error.type" in values and span.text("error.type") != ""),
+        span.failed or ("error.type" in layout.place and span.text(place("error.type")) != ""),
         value,
         source,
-        identity.usable_id(span.text("gen_ai.response.id")),
+        identity.usable_id(span.text(place("gen_ai.response.id"))),
         span.start_ns,
         span.end_ns,
     )
-
-
-_METADATA_KEYS = frozenset(identity.METADATA_KEYS)
 
 
 def bits(subject: Subject, detection: Detection) -> tuple[bool, bool]:

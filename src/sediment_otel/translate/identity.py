@@ -130,7 +130,14 @@ def own_session(
     holders: Sequence[Mapping[str, Any]], configured: Iterable[str], product: Iterable[str], invalid: list[str]
 ) -> tuple[str, str] | None:
     """The session that attributes name, with the key it stood under. Unusable values' keys go to `invalid`."""
-    for key in (*configured, SESSION_KEY, *product, *SESSION_KEYS_BEHIND):
+    return session_under((*configured, SESSION_KEY, *product, *SESSION_KEYS_BEHIND), holders, invalid)
+
+
+def session_under(
+    keys: Iterable[str], holders: Sequence[Mapping[str, Any]], invalid: list[str]
+) -> tuple[str, str] | None:
+    """The session under the first of the keys that names one, else the one in the user's metadata."""
+    for key in keys:
         for attributes in holders:
             value = attributes.get(key)
             if value is None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..dialects import gen_ai
-from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS
+from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS, SIGN_KEYS
 from . import identity
 
 #: Attributes that say whose account was used (contract, section 5).
@@ -21,9 +21,7 @@ ACCOUNT_IDENTITY = frozenset({"user.email", "user.account_id", "user.account_uui
 _FIELDS = gen_ai.DIALECT.fields
 #: Attributes that make a call more than the short way knows.
 _UNUSUAL = frozenset({*_FIELDS["previous_response_id"], gen_ai.API_TYPE})
-_SESSIONS = frozenset(
-    {identity.SESSION_KEY, *PRODUCT_SESSION_KEYS, *identity.SESSION_KEYS_BEHIND, *identity.METADATA_KEYS}
-)
+_SESSIONS = tuple(dict.fromkeys((identity.SESSION_KEY, *PRODUCT_SESSION_KEYS, *identity.SESSION_KEYS_BEHIND)))
 _MOST = 256
 _MOST_KEYS = 64
 _MOST_TEXT = 4096
@@ -41,17 +39,26 @@ class Layout(NamedTuple):
     response_id: str | None
     input_tokens: str | None
     output_tokens: str | None
-    #: Keys that may name a session, in no order; whether any may name a user.
-    sessions: frozenset[str]
+    #: Keys that name a session, in the order of the contract; whether metadata may name one; whether any names a user.
+    sessions: tuple[str, ...]
+    has_metadata: bool
     names_user: bool
     #: The gateway that the keys show.
     gateway: str | None
+    #: Whether a key says more than the short way knows; whether one is the sign of another dialect.
     unusual: bool
+    has_sign: bool
+    #: Where each key stands.
+    place: Mapping[str, int]
 
 
 def layout_of(attributes: Mapping[str, Any]) -> Layout:
     """The layout of a span's attributes."""
-    keys = tuple(attributes)
+    return layout_of_keys(tuple(attributes))
+
+
+def layout_of_keys(keys: tuple[str, ...]) -> Layout:
+    """The layout of attributes with these keys, in their order. A key may occur twice: the last one counts."""
     found = _KNOWN.get(keys)
     if found is None:
         found = _layout(keys)
@@ -79,8 +86,11 @@ def _layout(keys: tuple[str, ...]) -> Layout:
         response_id=first(*_FIELDS["response_id"]),
         input_tokens=first(*_FIELDS["input_tokens"]),
         output_tokens=first(*_FIELDS["output_tokens"]),
-        sessions=_SESSIONS & present,
+        sessions=tuple(key for key in _SESSIONS if key in present),
+        has_metadata=not present.isdisjoint(identity.METADATA_KEYS),
         names_user=not present.isdisjoint(identity.USER_KEYS),
         gateway=identity.gateway_of_keys(keys),
         unusual=not present.isdisjoint(_UNUSUAL),
+        has_sign=not present.isdisjoint(SIGN_KEYS),
+        place={key: place for place, key in enumerate(keys)},
     )

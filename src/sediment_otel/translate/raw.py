@@ -222,7 +222,7 @@ class Attributes:
                 found[key] = HIDDEN_IDENTITY
         for key, value in attributes.items():
             if type(value) not in _PLAIN and found[key] is value:
-                found[key] = stored(_shallow(value))
+                found[key] = stored(value) if type(value) is float else stored(_shallow(value))
         return found
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..dialects import gen_ai
-from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS
+from ..dialects.registry import MESSAGE_ATTRIBUTES
 from ..facts import MAX_INTEGER
 from ..formats.canonical import CheckedMessage, Decoded, Text, ToolCall, decode_messages, decode_system
 from ..genai import Detection, Subject
@@ -68,8 +68,9 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
     holders = (attributes,)
     session_id, user = context.session_id, None
     try:
-        if layout.sessions or settings.session_attributes:
-            session = identity.own_session(holders, settings.session_attributes, PRODUCT_SESSION_KEYS, invalid)
+        if layout.sessions or layout.has_metadata or settings.session_attributes:
+            keys = (*settings.session_attributes, *layout.sessions)
+            session = identity.session_under(keys, holders, invalid)
             session_id = session[0] if session is not None else session_id
         if layout.names_user:
             user = identity.own_user(holders, (), invalid)
