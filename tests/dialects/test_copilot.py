@@ -69,6 +69,24 @@ def test_the_command_line_is_known_by_its_service(given: Any) -> None:
     assert (call.detection.dialect, call.fact["session_id"], call.fact["user_id"]) == ("copilot", "turn-1", "u-7")
 
 
+@pytest.mark.parametrize(
+    ("scope", "service", "more", "partial"),
+    [
+        ("github.copilot", "renamed", {}, True),
+        ("renamed", "github-copilot", {}, True),
+        ("github.copilot", "github-copilot", {"copilot_chat.chat_session_id": "chat-1"}, False),
+        ("copilot-chat", "copilot-chat", {}, False),
+    ],
+)
+def test_the_command_line_tells_only_what_is_new_and_chat_tells_all(
+    given: Any, scope: str, service: str, more: dict[str, Any], partial: bool
+) -> None:
+    call = given({**CALL, **more}, scope=scope, resource={"service.name": service})
+    assert call.detection.dialect == "copilot"
+    losses = [loss["code"] for loss in call.fact["raw"].get("losses", ())]
+    assert ("partial_history" in losses) is partial
+
+
 @pytest.mark.parametrize("value", [3, None, "", [], b"\xff", '{"a'])
 def test_odd_values_cost_at_most_the_call(given: Any, value: Any) -> None:
     for key in ("copilot_chat.reasoning_content", "copilot_chat.chat_session_id", "gen_ai.system_instructions"):

@@ -248,3 +248,54 @@ def test_odd_values_cost_at_most_the_call(key: str, value: Any) -> None:
 def test_what_is_no_message_is_left_alone() -> None:
     odd = [None, 3, {"role": "assistant"}, {"role": "assistant", "parts": "x"}]
     assert merged_chunks(odd) == odd
+
+
+# -- Qwen Code's own events ----------------------------------------------------------------------------------
+
+
+def test_a_tool_calls_event_is_part_of_the_answer_that_asked_for_it() -> None:
+    (fact, later) = facts(
+        [
+            qwen("api_request", 0, request_text=[{"role": "user", "parts": [{"text": "Read."}]}]),
+            qwen("api_response", 1, response_id="r-1", response_text="I read.", duration_ms=900),
+            qwen("tool_call", 2, response_id="r-1", call_id="c-1", function_name="ls", function_args='{"d": 1}'),
+            qwen("tool_call", 2.5, call_id="c-2", function_name="of no response", function_args="{}"),
+            qwen("api_response", 3, response_id="r-2", response_text="Done.", duration_ms=5),
+        ]
+    )
+    assert fact["output_messages"][0]["parts"] == [
+        {"type": "text", "content": "I read."},
+        {"type": "tool_call", "id": "c-1", "name": "ls", "arguments": {"d": 1}},
+    ]
+    assert fact["duration_ms"] == 900
+    assert later["output_messages"][0]["parts"] == [{"type": "text", "content": "Done."}]
+
+
+def test_a_thought_that_is_told_as_a_text_is_a_thought_where_the_model_said_it() -> None:
+    marked = {"text": "Hm.\n[Thought: true]"}
+    asked = [{"role": "user", "parts": [marked]}, {"role": "model", "parts": [marked, {"text": "Yes."}]}]
+    (fact,) = facts(
+        [
+            qwen("api_request", 0, request_text=asked),
+            qwen("api_response", 1, response_id="r-1", response_text="Done."),
+        ]
+    )
+    user, model = fact["input_messages"]
+    assert user["parts"] == [{"type": "text", "content": marked["text"]}]
+    assert model["parts"] == [{"type": "reasoning", "content": "Hm."}, {"type": "text", "content": "Yes."}]
+
+
+@pytest.mark.parametrize("value", [None, 3, "", "{", [1], {"a": 1}])
+def test_odd_tool_call_events_cost_at_most_the_call(value: Any) -> None:
+    translations(
+        [
+            qwen("api_response", 1, response_id=value, response_text="Done."),
+            qwen("tool_call", 2, response_id=value, call_id=value, function_name=value, function_args=value),
+        ]
+    )
+
+
+def test_a_thought_in_pieces_is_one_thought() -> None:
+    pieces = [{"role": "assistant", "parts": [{"type": "reasoning", "content": text}]} for text in ("Two and", " two")]
+    (merged,) = merged_chunks([*pieces, {"role": "assistant", "parts": [{"type": "text", "content": "4"}]}])
+    assert merged["parts"] == [{"type": "reasoning", "content": "Two and two"}, {"type": "text", "content": "4"}]
