@@ -539,7 +539,9 @@ def _written_as_block(group: Group, out: Sink) -> bool:
     """Whether the sink has the facts already, or takes them as lines, all at once."""
     if group.block is None:
         lines = [row.delivery.encoded for row in group.rows if row.delivery is not None]
-        return out.takes_blocks and (not lines or out.write_block(b"\n".join(lines) + b"\n"))
+        if lines:
+            lines.append(b"")  # the last line ends, too
+        return out.takes_blocks and (not lines or out.write_block(b"\n".join(lines)))
     return not group.block or out.write_block(group.block)
 
 

@@ -29,7 +29,9 @@ from .vocabulary import SpanRole
 
 
 class SpanEntry(NamedTuple):
-    """One span of the input, as the first pass saw it. Ordinals count spans from 0 in the order of the input."""
+    """One span of the input, as the first pass saw it. Ordinals count spans from 0 in the order of the input.
+
+    Times are `storable_time`s."""
 
     ordinal: int
     trace_id: str
@@ -88,12 +90,12 @@ CREATE TABLE decisions (ordinal INTEGER PRIMARY KEY, wrapper INT, session TEXT, 
     records INT, lenders INT, repeated INT);
 """
 
-#: SQLite integers are 64-bit; a time beyond that is as good as none for joining.
 _MAX = 2**63 - 1
 
 
-def _db_time(value: int | None) -> int | None:
-    return value if value is not None and value <= _MAX else None
+def storable_time(value: int | None) -> int | None:
+    """A time as an entry holds it: what 63 bits cannot hold is as good as none for joining."""
+    return value if value is None or value <= _MAX else None
 
 
 class TraceIndex:
@@ -124,15 +126,8 @@ class TraceIndex:
         before: tuple[int, int] = (0, 0),
     ) -> None:
         """Take entries. Ordinals and positions count on from `before`, and must be unique over the whole input."""
-        spans_before, records_before = before
-        self._db.executemany(
-            "INSERT INTO spans VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            ((ordinal + spans_before, *rest, _db_time(start), _db_time(end)) for ordinal, *rest, start, end in spans),
-        )
-        self._db.executemany(
-            "INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,NULL)",
-            ((position + records_before, *rest, _db_time(time), payload) for position, *rest, time, payload in records),
-        )
+        self._db.executemany(f"INSERT INTO spans VALUES ({before[0]}+?,?,?,?,?,?,?,?,?,?,?,?,?)", spans)
+        self._db.executemany(f"INSERT INTO records VALUES ({before[1]}+?,?,?,?,?,?,?,?,?,NULL)", records)
         self._db.executemany("INSERT INTO lenders VALUES (?,?,?)", lenders)
 
     def resolve(self) -> None:

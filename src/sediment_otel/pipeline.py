@@ -16,7 +16,7 @@ from typing import TypeAlias
 from .dialects.base import LogCall
 from .dialects.registry import join_id, lends_ids, names_its_span, wanted
 from .genai import Detection, Subject
-from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry
+from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry, storable_time
 from .otlp.light import read_light
 from .settings import Settings
 from .telemetry import Batch, LogRecord, Rejected, Span
@@ -93,8 +93,8 @@ def _entry(seen: Glimpse, trace_id: str, start_ns: int | None, end_ns: int | Non
         seen.session,
         seen.session_source,
         seen.response_id,
-        start_ns,
-        end_ns,
+        storable_time(start_ns),
+        storable_time(end_ns),
     )
 
 
@@ -109,7 +109,7 @@ def _record_entry(position: int, record: LogRecord, settings: Settings) -> Recor
         has_message,
         session[0] if session else None,
         usable_id(join_id(record)),
-        record.time_ns if record.time_ns is not None else record.observed_ns,
+        storable_time(record.time_ns if record.time_ns is not None else record.observed_ns),
         pickle.dumps(record),
     )
 

@@ -82,11 +82,7 @@ class Traces:
         spans = records = 0
 
         def take(entries: Entries) -> None:
-            index.add(
-                [entry._replace(ordinal=entry.ordinal + spans) for entry in entries.spans],
-                [entry._replace(position=entry.position + records) for entry in entries.records],
-                entries.lenders,
-            )
+            index.add(entries.spans, entries.records, entries.lenders, before=(spans, records))
 
         for part in stretches(self.inputs, 1):
             try:

@@ -14,6 +14,7 @@ import pickle
 import msgspec
 
 from ..dialects.registry import join_id, lends_ids, names_its_span, wanted
+from ..index import storable_time
 from ..settings import Settings
 from ..telemetry import Batch, LogRecord, Rejected, Span
 from ..translate.glimpse import glimpse_span, record_bits, record_session
@@ -115,8 +116,8 @@ def _span(index: int, span: Span, settings: Settings) -> SpanSeen:
         seen.session,
         seen.session_source,
         seen.response_id,
-        _storable(span.start_ns),
-        _storable(span.end_ns),
+        storable_time(span.start_ns),
+        storable_time(span.end_ns),
         span.parent_span_id is not None and lends_ids(span),
         digest(span) if seen.role is SpanRole.CALL else b"",
     )
@@ -133,14 +134,9 @@ def _record(index: int, record: LogRecord, settings: Settings) -> RecordSeen:
         has_message,
         session[0] if session else None,
         usable_id(join_id(record)),
-        _storable(record.time_ns if record.time_ns is not None else record.observed_ns),
+        storable_time(record.time_ns if record.time_ns is not None else record.observed_ns),
         digest(record),
     )
-
-
-def _storable(time: int | None) -> int | None:
-    """A time past 64 bits is as good as none for joining."""
-    return time if time is not None and time < 2**63 else None
 
 
 def digest(item: Span | LogRecord) -> bytes:
