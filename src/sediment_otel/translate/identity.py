@@ -187,11 +187,24 @@ def gateway_of(scope: str, keys: Iterable[str], resource: Mapping[str, Any]) -> 
 
 def gateway_around(scope: str, service: Any) -> str | None:
     """The gateway that the instrumentation scope or the service names."""
+    if type(service) is not str:
+        service = ""
+    if len(scope) + len(service) > _LONG_NAMES:
+        return _gateway_around.__wrapped__(scope, service)
+    return _gateway_around(scope, service)
+
+
+#: Names longer than this are not remembered.
+_LONG_NAMES = 512
+
+
+@lru_cache(maxsize=256)
+def _gateway_around(scope: str, service: str) -> str | None:
     scope = scope.lower()
     for name in _GATEWAYS:
         if name in scope:
             return name
-    return _GATEWAY_SERVICES.get(service.lower()) if type(service) is str else None
+    return _GATEWAY_SERVICES.get(service.lower())
 
 
 def gateway_of_keys(keys: Iterable[str]) -> str | None:
