@@ -86,7 +86,9 @@ def _call(answer: str, **more: Any) -> dict[str, Any]:
     "capture",
     ["openinference_openai.json", "openllmetry-0.62.4.console.json", "ai-sdk-7.0.173-otel-1.0.173.js.jsonl"],
 )
-@pytest.mark.parametrize("name", ["spans.jsonl", "spans.jsonl.gz", "spans.pb"])
+@pytest.mark.parametrize(
+    "name", ["spans.jsonl", "spans.jsonl.gz", "spans.pb", "s.pb.gz", "s.pb.zst", "s.json", "s.json.gz", "s.json.zst"]
+)
 def test_normalised_spans_convert_to_the_facts_of_the_capture(capture: str, name: str, tmp_path: Path) -> None:
     out = tmp_path / name
     assert _run("normalize", CAPTURES / capture, "-o", out, "-q").returncode == 0
@@ -195,6 +197,26 @@ def test_spans_that_a_server_does_not_take_end_with_1(collector: Any, status: in
     done = _run("normalize", OPENINFERENCE, "-o", f"http://127.0.0.1:{collector.server_port}")
     assert done.returncode == 1
     assert told in done.stderr.decode()
+
+
+@pytest.mark.parametrize("name", ["s.pb.gz", "s.PB.zst", "s.jsonl.gz", "s.json.zst", "s.txt.gz"])
+def test_restore_packs_where_the_name_says_so(name: str, tmp_path: Path) -> None:
+    facts, out = tmp_path / "facts.jsonl", tmp_path / name
+    assert _run("convert", _write(tmp_path / "t.jsonl", _call("a")), "--session-id", "s", "-o", facts).returncode == 0
+    assert _run("restore", facts, "-o", out).returncode == 0
+    assert out.read_bytes()[:2] in (b"\x1f\x8b", b"\x28\xb5")
+    assert [fact["output_messages"] for fact in _facts(out)] == [
+        fact["output_messages"] for fact in _facts(facts.parent / "t.jsonl", "--session-id", "s")
+    ]
+    assert _run("restore", facts, "--to", "scn", "-o", out).returncode == 0
+    assert out.read_bytes()[:2] in (b"\x1f\x8b", b"\x28\xb5")
+
+
+@pytest.mark.parametrize("out", ["spans.pb.bz2", "s.json.lz4"])
+def test_a_way_of_packing_that_is_not_known_is_answered_with_those_that_are(out: str, tmp_path: Path) -> None:
+    done = _run("normalize", _write(tmp_path / "t.jsonl", _call("a")), "-o", tmp_path / out)
+    assert done.returncode == 2
+    assert b"FILE.pb, each with .gz or .zst" in done.stderr
 
 
 @pytest.mark.parametrize("out", ["spans.xyz", "facts.db", "http://", "http://u:pw@h", "ftp://h/spans.txt"])

@@ -270,6 +270,44 @@ def test_verify_of_what_is_no_telemetry_ends_with_3_and_of_what_is_not_there_wit
     assert _run("verify", str(tmp_path / "absent.json")).returncode == 1
 
 
+# -- empty names and files -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("convert", option) for option in ("-o", "--report", "--blobs")),
+        *(("normalize", option) for option in ("-o", "--report")),
+        *(("restore", option) for option in ("-o", "--to", "--blobs")),
+        *(("deliver", option) for option in ("--to", "--report")),
+    ],
+)
+def test_an_empty_name_is_wrong_usage_of_the_option(command: str, option: str, blank: str, tmp_path: Path) -> None:
+    more = ["--to", "sediment+http://127.0.0.1:1"] if command == "deliver" and option != "--to" else []
+    done = _run(command, str(tmp_path / "any.jsonl"), option, blank, *more)
+    told = " ".join(done.stderr.decode().replace("│", " ").split())
+    assert done.returncode == 2
+    assert "Invalid value for" in told
+    assert option in told
+    assert "the name is empty" in told
+
+
+@pytest.mark.parametrize("command", ["validate", "restore"])
+@pytest.mark.parametrize("content", [b"", b"\n\n", gzip.compress(b"")])
+def test_a_file_without_facts_is_named(command: str, content: bytes, facts: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(content)
+    for quiet in ([], ["-q"]):
+        done = _run(command, str(empty), *quiet)
+        assert done.returncode == 3
+        assert done.stderr.decode().splitlines()[-1] == f"sediment-otel: no facts in {empty}"
+    beside = _run(command, str(empty), str(facts))
+    assert beside.returncode == 0
+    assert f"no facts in {empty}" in beside.stderr.decode()
+    assert _run(command, str(empty), str(facts), "-q").stderr == b""
+
+
 # -- inputs without telemetry ------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -22,6 +23,20 @@ EXIT_INTERNAL = 70
 
 TRACES = "Traces"
 FACTS = "Facts"
+
+
+def named(value: str | None) -> str | None:
+    """A name of a file, sink or address that was given as an option: blank, it is wrong usage."""
+    if value is not None and not value.strip():
+        raise typer.BadParameter("the name is empty (an unset variable?); give one, or leave the option out")
+    return value
+
+
+def named_path(text: str) -> Path:
+    """The same for a file."""
+    named(text)
+    return Path(text)
+
 
 Org = Annotated[str | None, typer.Option("--org", help="Organisation of the facts. Never read from a span.")]
 SessionAttribute = Annotated[

@@ -29,6 +29,8 @@ from .common import (
     SessionId,
     Workers,
     fail,
+    named,
+    named_path,
     progress,
     same_file,
     say,
@@ -56,14 +58,20 @@ def register(app: typer.Typer) -> None:
     def convert(
         inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="File, directory, glob, URL, or - .")],
         out: Annotated[
-            str, typer.Option("-o", "--out", metavar="SINK", help="facts.jsonl, facts.db, or - for standard output.")
+            str,
+            typer.Option(
+                "-o", "--out", callback=named, metavar="SINK", help="facts.jsonl, facts.db, or - for standard output."
+            ),
         ] = "-",
         report: Annotated[
-            Path | None, typer.Option("--report", metavar="FILE", help="What became of each span, as JSON.")
+            Path | None,
+            typer.Option("--report", parser=named_path, metavar="FILE", help="What became of each span, as JSON."),
         ] = None,
         blobs: Annotated[
             str | None,
-            typer.Option("--blobs", metavar="URL", help="Directory or URL for images and other bytes of raw."),
+            typer.Option(
+                "--blobs", callback=named, metavar="URL", help="Directory or URL for images and other bytes of raw."
+            ),
         ] = None,
         org: Org = None,
         session_attribute: SessionAttribute = None,

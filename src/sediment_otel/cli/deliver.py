@@ -9,7 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import EXIT_DONE, EXIT_NOTHING_OR_STRICT, EXIT_UNREADABLE, EXIT_USAGE, FACTS, Quiet, fail, progress, say
+from .common import (
+    EXIT_DONE,
+    EXIT_NOTHING_OR_STRICT,
+    EXIT_UNREADABLE,
+    EXIT_USAGE,
+    FACTS,
+    Quiet,
+    fail,
+    named,
+    named_path,
+    progress,
+    say,
+)
 
 EPILOG = """\
 Examples:
@@ -37,7 +49,10 @@ def register(app: typer.Typer) -> None:
     def deliver(
         facts: Annotated[list[str], typer.Argument(metavar="FACTS...", help="JSON Lines, a store, or - .")],
         to: Annotated[
-            str, typer.Option("--to", metavar="URL", help="sediment+https://HOST, or sediment+postgresql://…")
+            str,
+            typer.Option(
+                "--to", callback=named, metavar="URL", help="sediment+https://HOST, or sediment+postgresql://…"
+            ),
         ],
         token_file: Annotated[
             Path | None, typer.Option("--token-file", metavar="FILE", help="File that holds the token.")
@@ -50,7 +65,8 @@ def register(app: typer.Typer) -> None:
             typer.Option("--patience", min=0, metavar="S", help="Give up after so many seconds without success (120)."),
         ] = None,
         report: Annotated[
-            Path | None, typer.Option("--report", metavar="FILE", help="What became of each fact, as JSON.")
+            Path | None,
+            typer.Option("--report", parser=named_path, metavar="FILE", help="What became of each fact, as JSON."),
         ] = None,
         quiet: Quiet = False,
     ) -> None:
@@ -93,6 +109,7 @@ def run(paths: list[str], to: str, asked: dict[str, Any], report: Path | None, *
         say(f"{count(delivery.facts, 'fact')} to {carrier.where}: {fates or 'nothing done'}")
         for line in delivery.tally.lines():
             say(f"  {line}")
+    files.tell_empty(quiet=quiet)
     if files.failed or delivery.missing:
         return EXIT_UNREADABLE
     return EXIT_DONE if delivery.facts else EXIT_NOTHING_OR_STRICT

@@ -30,6 +30,8 @@ class FactFiles:
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         self.failed = False
+        self.empty: list[str] = []
+        self._facts = 0
 
     @property
     def size(self) -> int:
@@ -45,13 +47,27 @@ class FactFiles:
     def records(self, advance: Callable[[str, int], None]) -> Iterator[FactRecord]:
         """Every record; a file that cannot be read costs only itself."""
         for path in self.paths:
+            before = self._facts
             try:
                 for record in read_facts(path):
+                    self._facts += 1
                     yield record
                     advance("facts", len(record.data) + 1)
+                if self._facts == before:
+                    self.empty.append("standard input" if path == "-" else path)
             except FactsError as error:
                 say(f"sediment-otel: {error}")
                 self.failed = True
+
+    def tell_empty(self, *, quiet: bool) -> None:
+        """Say which files hold no facts; of some among others nothing where it is to be quiet."""
+        if self.empty and not (quiet and self._facts):
+            more = f" and {len(self.empty) - NAMED} more" if len(self.empty) > NAMED else ""
+            say(f"sediment-otel: no facts in {', '.join(self.empty[:NAMED])}{more}")
+
+
+#: Files without facts that are named; the rest is counted.
+NAMED = 3
 
 
 def count(number: int, name: str) -> str:

@@ -24,6 +24,8 @@ from .common import (
     SessionAttribute,
     SessionId,
     Workers,
+    named,
+    named_path,
     settings_from,
 )
 
@@ -41,9 +43,10 @@ Examples:
   sediment-otel normalize traces.json -o http://localhost:4318
 
 Each model call becomes one span with current gen_ai.* attributes, redacted: OTLP JSON, one request per line, or
-protobuf where FILE ends in .pb. An address gets OTLP/HTTP (protobuf, gzip) with the headers of
-OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind one without a path. All other spans, and calls without content, are
-left out and counted.
+protobuf where FILE ends in .pb; packed where .gz or .zst stands behind that. An address gets OTLP/HTTP (protobuf,
+gzip) with the headers of OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind one without a path. All other spans, and calls without content, are
+left out and counted. The report is that of convert, with its closed set of outcomes: what it calls a fact is a call that
+went out as a span.
 
 Exit codes: 0 done; 1 an input could not be read, or the output not written or not sent; 2 wrong usage; 3 no telemetry
 recognised, or, with --strict, a call that was left out or degraded (the spans are written all the same).
@@ -62,11 +65,16 @@ def register(app: typer.Typer) -> None:
         out: Annotated[
             str,
             typer.Option(
-                "-o", "--out", metavar="FILE|URL", help="spans.jsonl (.gz, .zst), spans.pb, http://…, or - for stdout."
+                "-o",
+                "--out",
+                callback=named,
+                metavar="FILE|URL",
+                help="spans.jsonl, spans.pb (.gz, .zst), http://…, or - for stdout.",
             ),
         ] = "-",
         report: Annotated[
-            Path | None, typer.Option("--report", metavar="FILE", help="What became of each span, as JSON.")
+            Path | None,
+            typer.Option("--report", parser=named_path, metavar="FILE", help="What became of each span, as JSON."),
         ] = None,
         session_attribute: SessionAttribute = None,
         session_id: SessionId = None,

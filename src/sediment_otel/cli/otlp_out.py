@@ -18,6 +18,8 @@ import msgspec
 from ..otlp import encode_json, encode_protobuf_traces
 from ..otlp_http import BATCH_BYTES, BATCH_SPANS, Client, endpoint, headers_of
 from ..sinks.atomic import AtomicFile, sink_error
+from ..sinks.jsonl import compression
+from ..sinks.spans import PROTOBUF_SUFFIXES
 from ..telemetry import Span
 
 #: Seconds for which a server that is busy or away is tried again.
@@ -49,9 +51,17 @@ def opened(out: str, to: str | None) -> Iterator[SpanOut]:
         return
     file = AtomicFile(out)
     try:
-        kept: SpanOut = _Protobuf(file.file, out) if out.endswith(".pb") else _Lines(file.file, out)
+        compress = compression(out)
+        packed = compress(file.file) if compress else None
+        form = _Protobuf if out.lower().endswith(PROTOBUF_SUFFIXES) else _Lines
+        kept: SpanOut = form(packed or file.file, out)
         yield kept
         kept.close()
+        if packed is not None:
+            try:
+                packed.close()
+            except OSError as error:
+                raise sink_error(error, out) from None
         file.publish()
     finally:
         file.discard()

@@ -16,6 +16,7 @@ from .common import (
     FACTS,
     Quiet,
     fail,
+    named,
     progress,
     say,
 )
@@ -30,8 +31,8 @@ Examples:
   sediment-otel restore facts.db --to http://localhost:4318
 
 Each fact becomes one span with current gen_ai.* attributes: OTLP JSON, one request per line, or protobuf where FILE
-ends in .pb. --to sends OTLP/HTTP (protobuf, gzip) with the headers of OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put
-behind an address without a path. --to scn writes records of SCN Chat in place of spans, one per line.
+ends in .pb; packed where .gz or .zst stands behind that. --to sends OTLP/HTTP (protobuf, gzip) with the headers of
+OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind an address without a path. --to scn writes records of SCN Chat in place of spans, one per line.
 
 Exit codes: 0 done (facts that cannot be restored are named and cost only themselves); 1 an input could not be read, or
 the output not written or not sent; 2 wrong usage; 3 no fact could be restored.
@@ -50,15 +51,25 @@ def register(app: typer.Typer) -> None:
     def restore(
         facts: Annotated[list[str], typer.Argument(metavar="FACTS...", help="JSON Lines, a store, or - .")],
         out: Annotated[
-            str, typer.Option("-o", "--out", metavar="FILE", help="spans.jsonl, spans.pb, or - for standard output.")
+            str,
+            typer.Option(
+                "-o", "--out", callback=named, metavar="FILE", help="spans.jsonl, spans.pb (.gz, .zst), or -."
+            ),
         ] = "-",
         to: Annotated[
             str | None,
-            typer.Option("--to", metavar="URL|scn", help="Send to an OTLP/HTTP endpoint; scn: records of SCN Chat."),
+            typer.Option(
+                "--to",
+                callback=named,
+                metavar="URL|scn",
+                help="Send to an OTLP/HTTP endpoint; scn: records of SCN Chat.",
+            ),
         ] = None,
         blobs: Annotated[
             str | None,
-            typer.Option("--blobs", metavar="URL", help="Where convert --blobs put images and other bytes."),
+            typer.Option(
+                "--blobs", callback=named, metavar="URL", help="Where convert --blobs put images and other bytes."
+            ),
         ] = None,
         quiet: Quiet = False,
     ) -> None:
@@ -118,6 +129,7 @@ def run(paths: list[str], out: str, to: str | None, *, quiet: bool, blobs: str |
     if not quiet:
         where = spans.where if isinstance(spans, Server) else "standard output" if out == "-" else out
         say(f"{count(done, 'span')} to {where}" + (f", {count(wrong, 'fact')} could not be restored" if wrong else ""))
+    files.tell_empty(quiet=quiet)
     if files.failed or rejected:
         return EXIT_UNREADABLE
     return EXIT_DONE if done else EXIT_NOTHING_OR_STRICT

@@ -14,6 +14,7 @@ def run(paths: list[str], out: str, *, quiet: bool) -> int:
     """Restore every fact; the exit code. Records are written at the end, when all that belongs together is known."""
     from ..sinks.atomic import AtomicFile
     from ..sinks.base import StorageError
+    from ..sinks.jsonl import compression
     from ..translate.restore import RestoreError
     from ..translate.scn_records import ScnRecords
     from .inputs import FactFiles, count
@@ -44,10 +45,14 @@ def run(paths: list[str], out: str, *, quiet: bool) -> int:
     else:
         try:
             file = AtomicFile(out)
+            compress = compression(out)
+            packed = compress(file.file) if compress else None
             try:
                 for line in lines:
-                    file.file.write(line)
+                    (packed or file.file).write(line)
                     written += 1
+                if packed is not None:
+                    packed.close()
                 file.publish()
             finally:
                 file.discard()
@@ -61,6 +66,7 @@ def run(paths: list[str], out: str, *, quiet: bool) -> int:
             f"{count(written, 'record')} to {where}"
             + (f", {count(wrong, 'fact')} could not be restored" if wrong else "")
         )
+    files.tell_empty(quiet=quiet)
     if files.failed:
         return EXIT_UNREADABLE
     return EXIT_DONE if done else EXIT_NOTHING_OR_STRICT

@@ -26,7 +26,7 @@ fact twice is named and does no harm; two facts of one inference_call_id with di
 what Sediment's trainers would refuse in a valid fact, why the trace made it so, and what would cure it.
 
 Exit codes: 0 every fact is valid; 1 an input could not be read; 2 wrong usage; 3 a fact is invalid, or conflicts with
-another one, or there is none.
+another one, or there is none (which is said; an empty file beside others is named).
 """
 
 
@@ -81,6 +81,7 @@ def run(paths: list[str], *, quiet: bool) -> int:
         say(f"{count(total['facts'], 'fact')}: {', '.join(faults)}")
         for line in warnings.lines():
             say(line)
+    files.tell_empty(quiet=quiet)
     if files.failed:
         return EXIT_UNREADABLE
     if total["invalid"] or total["conflict"] or not total["facts"]:

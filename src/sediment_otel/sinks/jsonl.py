@@ -22,6 +22,11 @@ from .remote import is_remote, shown, written
 from .seen import Repeats
 
 
+def compression(name: str) -> Callable[[BinaryIO], Any] | None:
+    """What packs a file of that name, where it ends so."""
+    return COMPRESSIONS.get(os.path.splitext(name)[1].lower())
+
+
 def _gzip(file: BinaryIO) -> Any:
     # No name and no time of writing: the same facts give the same bytes.
     return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
@@ -98,7 +103,7 @@ class JsonLinesFile(_Lines):
 
     def __init__(self, path: str, options: SinkOptions = DEFAULT_OPTIONS) -> None:
         super().__init__(shown(path) if is_remote(path) else path, options)
-        compress = COMPRESSIONS.get(os.path.splitext(path.split("?", 1)[0] if is_remote(path) else path)[1].lower())
+        compress = compression(path.split("?", 1)[0] if is_remote(path) else path)
         self._file = written(path)
         self._compressor = compress(self._file.file) if compress else None
         self._out: Any = self._compressor or self._file.file

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,13 +20,19 @@ from ..translate.blobs import refers
 from ..translate.restore import RestoreError, restore
 from .atomic import sink_error
 from .base import DEFAULT_OPTIONS, Delivery, Receipt, Sink, SinkBase, SinkError, SinkOptions, UnknownSink
+from .jsonl import JsonLinesFile, compression
 from .registry import JSON_LINES_SUFFIXES, is_device, open_sink
 from .remote import is_remote, shown, written
 from .seen import Repeats
 
 #: What a caller does with each span before it goes.
 Finish: TypeAlias = "Callable[[Span], Span]"
-ACCEPTED = "- (standard output), FILE.jsonl (also .ndjson, with .gz or .zst), FILE.pb, http://… or https://…"
+PROTOBUF_SUFFIXES, JSON_SUFFIXES = (
+    tuple(f".{kind}{packed}" for packed in ("", ".gz", ".zst")) for kind in ("pb", "json")
+)
+ACCEPTED = (
+    "- (standard output), FILE.jsonl (also .ndjson, .json) or FILE.pb, each with .gz or .zst, http://… or https://…"
+)
 
 
 class Restored(msgspec.Struct):
@@ -133,11 +140,14 @@ class SpanProtobuf(SpanSink):
     def __init__(self, location: str, options: SinkOptions = DEFAULT_OPTIONS, finish: Finish = as_it_is) -> None:
         super().__init__(shown(location) if is_remote(location) else location, options, finish)
         self._file = written(location)
+        compress = compression(location.split("?", 1)[0] if is_remote(location) else location)
+        self._compressor = compress(self._file.file) if compress else None
+        self._out: Any = self._compressor or self._file.file
 
     def _hand_on(self, spans: list[Restored]) -> Iterator[tuple[int, Receipt]]:
         for one in spans:
             try:
-                self._file.file.write(encode_protobuf_traces([one.span]))
+                self._out.write(encode_protobuf_traces([one.span]))
             except OSError as error:
                 self.abort()
                 raise sink_error(error, self._where) from None
@@ -146,6 +156,12 @@ class SpanProtobuf(SpanSink):
     def close(self) -> None:
         """Publish."""
         if not self._closed:
+            if self._compressor is not None:
+                try:
+                    self._compressor.close()
+                except OSError as error:
+                    self.abort()
+                    raise sink_error(error, self._where) from None
             super().close()
             self._file.publish()
 
@@ -153,6 +169,9 @@ class SpanProtobuf(SpanSink):
         """Leave the target as it was."""
         if not self._closed:
             super().close()
+            if self._compressor is not None:
+                with suppress(OSError):  # its last bytes are to be dropped anyway
+                    self._compressor.close()
             self._file.discard()
 
 
@@ -164,8 +183,11 @@ def open_spans(location: str, options: SinkOptions = DEFAULT_OPTIONS, finish: Fi
 
         return OtlpSink(location, options, finish=finish)
     name = lower.split("?", 1)[0] if is_remote(location) else lower
-    if name.endswith(".pb"):
+    if name.endswith(PROTOBUF_SUFFIXES):
         return SpanProtobuf(location, options, finish)
+    if name.endswith(JSON_SUFFIXES):
+        where = shown(location) if is_remote(location) else location
+        return SpanLines(JsonLinesFile(location, SinkOptions(may_repeat=frozenset())), where, options, finish)
     if location == "-" or name.endswith(JSON_LINES_SUFFIXES) or is_device(location):
         where = "standard output" if location == "-" else shown(location) if is_remote(location) else location
         return SpanLines(open_sink(location, may_repeat=frozenset()), where, options, finish)
