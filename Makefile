@@ -89,7 +89,7 @@ lock: ## resolve the lock file anew (all platforms, Python 3.10 and newer)
 	UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  --group dev $(EXTRAS:%=--extra %) pyproject.toml -o $(LOCK) && \
-	for name in captures captures-openai-v2; do \
+	for name in captures captures-openai-v2 captures-dialects; do \
 	  UV_PYTHON_DOWNLOADS=never "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.10 --upgrade \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    requirements/$$name.in pyproject.toml -o requirements/$$name.lock || exit 1; \
