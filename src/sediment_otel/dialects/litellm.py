@@ -225,6 +225,6 @@ DIALECT = Dialect(
     not_recoverable=(
         "ids of an answer's tool calls without the raw copy (streams, semantic-convention mode)",
         "reasoning, which the raw copy alone has",
-        "calls in one span of the application, but the last, unless USE_OTEL_LITELLM_REQUEST_SPAN is true (legacy mode)",
+        "calls in one span of the application but the last: legacy mode, unless USE_OTEL_LITELLM_REQUEST_SPAN is true",
     ),
 )
