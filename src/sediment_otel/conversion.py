@@ -10,10 +10,8 @@ the index, the order and the sink.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -31,6 +29,7 @@ import msgspec
 from .index import IndexReader, LenderEntry, RecordEntry, SpanEntry, TraceIndex
 from .pipeline import Entries, glance, glance_light, second_pass, translate_log_call
 from .report import Account, Row, item, row_of, settle, span_outcome, totals
+from .scratch import scratch
 from .settings import Settings
 from .sinks.base import Delivery, Receipt, Sink
 from .sources.files import Input, SourceError, decode_document
@@ -400,13 +399,9 @@ def convert(
     `report` takes each span's item as it is settled. An input that cannot be read is named in the result and
     costs only itself. Raises `SinkError` where facts cannot be written.
     """
-    folder = Path(tempfile.mkdtemp(prefix="sediment-otel-"))
-    try:
-        with ExitStack() as stack:
-            pool = stack.enter_context(_Pool(workers)) if workers > 1 else None
-            return _run(inputs, sink, settings, pool, folder, workers, report, progress)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch() as folder, ExitStack() as stack:
+        pool = stack.enter_context(_Pool(workers)) if workers > 1 else None
+        return _run(inputs, sink, settings, pool, folder, workers, report, progress)
 
 
 def _run(

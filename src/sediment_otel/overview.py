@@ -65,7 +65,7 @@ class Overview:
         elif hit and self.match is not None:
             known = self.match[0]
             self.ambiguous = self.ambiguous or (known.trace_id, known.label) != (node.trace_id, node.label)
-        self._waiting.append((node.glimpse.ordinal, node.trace_id, node.label, hit, _pack(node)))
+        self._waiting.append((node.glimpse.ordinal, node.trace_id, node.label, hit, _packed(node)))
         if len(self._waiting) >= _BATCH:
             self._store()
 
@@ -111,6 +111,15 @@ class Overview:
         known = dict.fromkeys(label for query, values in queries for (label,) in self._db.execute(query, values))
         labels = [label for label in known if label]
         return number, difflib.get_close_matches(wanted, labels, n=most, cutoff=0.3) or labels[:most]
+
+
+def _packed(node: Node) -> bytes:
+    """The node as bytes. Lone surrogates of a hostile trace are escaped."""
+    try:
+        return _pack(node)
+    except UnicodeEncodeError:
+        node.name, node.note = (text.encode("utf-8", "backslashreplace").decode() for text in (node.name, node.note))
+        return _pack(node)
 
 
 def _means(wanted: str, node: Node) -> bool:

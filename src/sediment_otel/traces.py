@@ -8,8 +8,6 @@ for what spans need to know of each other (wrappers, inherited sessions, log rec
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -19,6 +17,7 @@ from .conversion import NAMED_UNREAD, Silent, Stretch, Unread, batches_of, first
 from .genai import Subject
 from .index import IndexReader, Resolved, TraceIndex
 from .pipeline import Entries, log_subject, resolved_subject, unreadable
+from .scratch import scratch
 from .settings import Settings
 from .sources.files import Input, SourceError, expand
 from .sources.references import completer
@@ -53,7 +52,10 @@ class Traces:
 
     def walk(self, progress: Callable[[str, int], None] | None = None) -> Iterator[Walked]:
         """Every span in the order of the input, then every call that log records alone describe."""
-        folder = Path(tempfile.mkdtemp(prefix="sediment-otel-"))
+        with scratch() as folder:
+            yield from self._walk(folder, progress)
+
+    def _walk(self, folder: Path, progress: Callable[[str, int], None] | None) -> Iterator[Walked]:
         index = TraceIndex(folder / "index.db")
         complete = completer(self.settings)
         try:
@@ -71,7 +73,6 @@ class Traces:
                 yield self._walked(subject, Decision())
         finally:
             index.close()
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _walked(self, subject: Subject, decision: Decision) -> Walked:
         context = Context(decision.session, decision.session_source, decision.wrapper)

@@ -44,9 +44,9 @@ Examples:
 
 Each model call becomes one span with current gen_ai.* attributes, redacted: OTLP JSON, one request per line, or
 protobuf where FILE ends in .pb; packed where .gz or .zst stands behind that. An address gets OTLP/HTTP (protobuf,
-gzip) with the headers of OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind one without a path. All other spans, and calls without content, are
-left out and counted. The report is that of convert, with its closed set of outcomes: what it calls a fact is a call that
-went out as a span.
+gzip) with the headers of OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind one without a path. All other spans,
+and calls without content, are left out and counted. The report is that of convert, with its closed set of outcomes:
+what it calls a fact is a call that went out as a span.
 
 Exit codes: 0 done; 1 an input could not be read, or the output not written or not sent; 2 wrong usage; 3 no telemetry
 recognised, or, with --strict, a call that was left out or degraded (the spans are written all the same).

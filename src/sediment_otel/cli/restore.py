@@ -32,7 +32,8 @@ Examples:
 
 Each fact becomes one span with current gen_ai.* attributes: OTLP JSON, one request per line, or protobuf where FILE
 ends in .pb; packed where .gz or .zst stands behind that. --to sends OTLP/HTTP (protobuf, gzip) with the headers of
-OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind an address without a path. --to scn writes records of SCN Chat in place of spans, one per line.
+OTEL_EXPORTER_OTLP_HEADERS; /v1/traces is put behind an address without a path. --to scn writes records of SCN Chat
+in place of spans, one per line.
 
 Exit codes: 0 done (facts that cannot be restored are named and cost only themselves); 1 an input could not be read, or
 the output not written or not sent; 2 wrong usage; 3 no fact could be restored.

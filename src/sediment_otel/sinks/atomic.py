@@ -5,7 +5,8 @@
 the device, then renamed, then the directory flushed. Until then the old file stays as it is; `discard`
 leaves no trace. A symbolic link stays a link and what it points to is replaced. A new file gets the
 permissions that the user's umask gives, an existing one keeps its own. Devices and pipes cannot be
-replaced and must not be: they are written directly.
+replaced and must not be: they are written directly. A killed run leaves its file beside the target; the next one
+to the same target removes it (`stale`).
 
 Every failure is a `SinkError`.
 """
@@ -19,6 +20,7 @@ import stat
 from contextlib import suppress
 from typing import BinaryIO
 
+from ..stale import clear, hold, is_gone
 from .base import ReaderGone, SinkError
 
 _WAYS_OUT = {
@@ -51,6 +53,7 @@ class AtomicFile:
         self.where = path
         self._target = os.path.realpath(path)
         self._temporary: str | None = None
+        self._held: int | None = None
         self._process = os.getpid()
         try:
             self.file: BinaryIO = self._open()
@@ -70,13 +73,26 @@ class AtomicFile:
         if there is not None and not os.access(self._target, os.W_OK):
             raise PermissionError(errno.EACCES, "is read-only")
         directory, name = os.path.split(self._target)
-        temporary = os.path.join(directory, f".{name[:200]}.{secrets.token_hex(6)}.part")
+        prefix, suffix = f".{name[:200]}.", ".part"
+        clear(directory, prefix, suffix)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(temporary, flags, 0o666 if there is None else 0o600)
+        while True:
+            temporary = os.path.join(directory, f"{prefix}{secrets.token_hex(6)}{suffix}")
+            descriptor = os.open(temporary, flags, 0o666 if there is None else 0o600)
+            self._held = hold(descriptor)
+            if self._held is None or not is_gone(descriptor):
+                break
+            self._let_go()
+            os.close(descriptor)
         self._temporary = temporary
         if there is not None:
             os.chmod(temporary, stat.S_IMODE(there.st_mode) & 0o777)
         return os.fdopen(descriptor, "wb", buffering=1 << 18)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     @property
     def temporary(self) -> str | None:
@@ -95,6 +111,7 @@ class AtomicFile:
             if self._temporary is not None:
                 os.replace(self._temporary, self._target)
                 self._temporary = None
+                self._let_go()
                 _flush_directory(os.path.dirname(self._target))
             self._open_now = False
         except OSError as error:
@@ -112,6 +129,7 @@ class AtomicFile:
             with suppress(OSError):  # someone else removed it, or the directory is gone
                 os.unlink(self._temporary)
             self._temporary = None
+        self._let_go()
 
 
 def _flush_directory(directory: str) -> None:

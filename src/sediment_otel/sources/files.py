@@ -16,6 +16,7 @@ import importlib
 import io
 import os
 import re
+import secrets
 import shutil
 import stat
 import sys
@@ -30,6 +31,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from sediment_otel.otlp import decode_json, decode_protobuf
+from sediment_otel.stale import clear, hold
 from sediment_otel.telemetry import Batch, Rejected
 
 from .documents import DEFAULT_LIMIT, Document, scan, sniff
@@ -39,6 +41,7 @@ from .scn import decode as decode_scn
 
 STANDARD_INPUT = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z][A-Za-z0-9+.-]+)*://")
+_SPOOL = ("sediment-otel-", ".spool")
 _LEAST_RANGE = 1 << 20
 
 
@@ -200,26 +203,37 @@ def _file(path: str) -> Input:
 
 
 def _spool(stream: BinaryIO, name: str) -> Input:
-    """A private temporary copy that goes when the input does."""
-    handle, path = tempfile.mkstemp(prefix="sediment-otel-", suffix=".spool")
+    """A private temporary copy that goes when the input does; that of a killed run goes with the next one."""
+    folder = tempfile.gettempdir()
+    clear(folder, *_SPOOL)
+    path = os.path.join(folder, secrets.token_hex(6).join(_SPOOL))
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    except OSError as error:
+        raise SourceError(f"{name}: no temporary copy can be made in {folder}: {_why(error)}; set TMPDIR") from None
+    held = hold(handle)
     try:
         with os.fdopen(handle, "wb") as copy:
             shutil.copyfileobj(stream, copy, CHUNK)
             size = copy.tell()
     except BaseException as error:
         Path(path).unlink(missing_ok=True)
+        if held is not None:
+            os.close(held)
         if isinstance(error, OSError):
             raise SourceError(f"{name}: reading failed: {_why(error)}") from None
         raise
     spooled = Input(name, path=path, size=size)
-    weakref.finalize(spooled, _remove, path, os.getpid())
+    weakref.finalize(spooled, _remove, path, os.getpid(), held)
     return spooled
 
 
-def _remove(path: str, owner: int) -> None:
+def _remove(path: str, owner: int, held: int | None) -> None:
     """Remove a spool file, unless this is a forked worker that only borrowed it."""
     if os.getpid() == owner:
         Path(path).unlink(missing_ok=True)
+        if held is not None:
+            os.close(held)
 
 
 def _why(error: OSError) -> str:
