@@ -41,7 +41,7 @@ from .translate.identity import capture_id, inference_call_id
 #: say) gets large ones, a file small ones that are still in the processor's cache when they are written.
 BATCH_ROWS = 512
 BATCH_BYTES = 8 * 1024 * 1024
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 128 * 1024
 #: Entries of the first pass that are held before they go to the index.
 ENTRY_ROWS = 4096
 #: A worker's stretch: small enough that the last ones even out, large enough that starting one costs nothing.

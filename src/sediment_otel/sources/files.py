@@ -23,7 +23,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -43,6 +43,8 @@ STANDARD_INPUT = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:::[A-Za-z][A-Za-z0-9+.-]+)*://")
 _SPOOL = ("sediment-otel-", ".spool")
 _LEAST_RANGE = 1 << 20
+#: Bytes of a file read at once: so few that a record is still in the processor's cache when it is looked at.
+BUFFER = 128 * 1024
 
 
 class SourceError(Exception):
@@ -124,7 +126,7 @@ class Input:
             raise
         except OSError as error:
             raise SourceError(f"{self.name}: cannot be opened: {_why(error)}") from None
-        stream = io.BufferedReader(raw, CHUNK)
+        stream = io.BufferedReader(raw, BUFFER)
         try:
             yield stream
         finally:
@@ -156,7 +158,7 @@ def expand(inputs: Sequence[str], *, stdin: BinaryIO | None = None) -> list[Inpu
             spooled = spooled or _spool(stdin or sys.stdin.buffer, "<stdin>")
             out.append(spooled)
         elif name[:7].lower() == "file://":
-            out.extend(_local(unquote(urlsplit(name).path)))
+            out.extend(_local(_path_of(name)))
         elif _URL.match(name):
             out.extend(_remote(name))
         else:
@@ -164,14 +166,23 @@ def expand(inputs: Sequence[str], *, stdin: BinaryIO | None = None) -> list[Inpu
     return out
 
 
+def _path_of(url: str) -> str:
+    """The path of a file URL."""
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost"):
+        raise SourceError(f"{url}: names the host {parts.netloc}; give file:///PATH, or the path alone")
+    return unquote(parts.path)
+
+
 def _local(name: str) -> list[Input]:
     if not name:
         raise SourceError("an input with an empty name; give a file, directory, glob, URL or -")
     if os.path.isdir(name):
-        found = list(_walk(name))
-        if not found:
+        closed: list[Input] = []
+        inputs = [_file(path) for path in _walk(name, closed)]
+        if not inputs and not closed:
             raise SourceError(f"{name}: the directory holds no files (hidden ones are left out)")
-        return [_file(path) for path in found]
+        return [*inputs, *closed]
     if os.path.lexists(name):
         return [_file(name)]
     if glob.has_magic(name):
@@ -182,8 +193,20 @@ def _local(name: str) -> list[Input]:
     raise SourceError(f"{name}: no such file or directory; give a file, directory, glob, URL or - for standard input")
 
 
-def _walk(top: str) -> Iterator[str]:
-    for folder, folders, files in os.walk(top):
+class ClosedDirectory(Input):
+    """A directory that cannot be listed: an input that cannot be read, and costs only itself."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error.filename), path=str(error.filename))
+        self._why = _why(error)
+
+    def _opened(self) -> AbstractContextManager[io.BufferedReader]:
+        raise SourceError(f"{self.name}: the directory cannot be listed: {self._why}; check its permissions")
+
+
+def _walk(top: str, closed: list[Input]) -> Iterator[str]:
+    """The files below a directory. Directories that cannot be listed are added to `closed`."""
+    for folder, folders, files in os.walk(top, onerror=lambda error: closed.append(ClosedDirectory(error))):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for file in sorted(files):
             path = os.path.join(folder, file)
@@ -256,7 +279,7 @@ def _fsspec(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise SourceError(f"{_shown(url)}: the store {scheme}:// needs a package that is missing: {error}") from None
     except ValueError:
-        raise SourceError(f"{_shown(url)}: fsspec knows no store named {scheme}://") from None
+        raise SourceError(f"{_shown(url)}: fsspec knows no store named {scheme}://; check the scheme") from None
     except Exception as error:  # whatever a store's client raises
         raise SourceError(f"{_shown(url)}: the store cannot be reached: {type(error).__name__}") from None
     return filesystem, path
@@ -316,8 +339,9 @@ def decode_document(document: Document, *, strict: bool = False) -> Batch:
             batch = decode_scn(document.data) or batch
     else:
         batch = decode_protobuf(document.data, strict=strict)
-    if any(type(item) is Rejected and not item.place for item in batch.items):
-        return msgspec.structs.replace(batch, items=[_placed(item, document) for item in batch.items])
+    for item in batch.items:
+        if type(item) is Rejected and not item.place:
+            return msgspec.structs.replace(batch, items=[_placed(item, document) for item in batch.items])
     return batch
 
 
