@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from . import lookalikes
 from .dialects import gen_ai
 from .dialects.registry import BY_NAME, SOURCES, session_keys
 from .genai import Messages, Reading, Subject
@@ -78,6 +79,7 @@ def node_of(ordinal: int, walked: Walked, settings: Settings) -> Node:
     )
     reason = found.reason.value if found.reason is not None else ""
     key = walked.subject.capture_key
+    looks = lookalikes.told(span) if found.detection.dialect == "none" and found.encoded is None else None
     return Node(
         glimpse,
         span.trace_id,
@@ -85,7 +87,7 @@ def node_of(ordinal: int, walked: Walked, settings: Settings) -> Node:
         found.detection.dialect,
         found.outcome.value,
         reason,
-        found.note,
+        f"{found.note}; {lookalikes.note(*looks)}" if looks is not None else found.note,
         len(found.losses),
         key,
     )
@@ -321,7 +323,6 @@ def _record(record: LogRecord, span: Span) -> str:
 
 #: Words in a key that make its value worth a look where no dialect reads it.
 _WORDS = ("message", "prompt", "completion", "input.value", "output.value", "history", "conversation", "instructions")
-_MARKS = ('"role"', '"content"', '"parts"', "'role'", "'content'")
 
 
 def _message_like(subject: Subject) -> Section:
@@ -339,8 +340,7 @@ def _looks(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in attributes.items():
         lowered = key.lower()
         by_key = any(word in lowered for word in _WORDS) and not isinstance(value, (bool, int, float))
-        text = value if type(value) is str else ""
-        by_value = text.lstrip()[:1] in ("[", "{") and any(mark in text for mark in _MARKS)
+        by_value = lookalikes.holds_messages(value)
         if by_value or (by_key and value is not None):
             yield key, f"{_size(value)}, {'holds roles or content' if by_value else 'by its name'}"
 

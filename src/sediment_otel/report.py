@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from . import lookalikes
 from .sinks.base import Delivery, Receipt, SpanOutcome
 from .translate.call import Translation
 from .translate.credentials import redact_text
@@ -37,6 +38,8 @@ class Row(msgspec.Struct, array_like=True):
     incomplete: bool
     delivery: Delivery | None
     capture_key: str | None = None
+    #: Scope and keys of what looks like messages, where no dialect reads the span.
+    looks: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -68,6 +71,7 @@ def row_of(found: Translation, capture_key: str | None = None) -> Row:
         name = name.encode("utf-8", "replace").decode()
     if len(name) >= _SHORTEST_CREDENTIAL:
         name = redact_text(name)
+    looks = lookalikes.told(span) if found.detection.dialect == "none" and found.encoded is None else None
     return Row(
         span.trace_id,
         span.span_id,
@@ -75,11 +79,12 @@ def row_of(found: Translation, capture_key: str | None = None) -> Row:
         found.detection.dialect,
         found.detection.role is SpanRole.CALL,
         found.reason,
-        found.note,
+        f"{found.note}; {lookalikes.note(*looks)}" if looks is not None else found.note,
         [(loss.code, loss.at, loss.note) for loss in found.losses] if found.losses else [],
         found.incomplete,
         delivery,
         capture_key,
+        looks,
     )
 
 
@@ -101,6 +106,11 @@ def settle(row: Row, receipt: Receipt) -> None:
         row.reason, row.losses, row.delivery = reason, [], None
 
 
+#: Kinds of spans that look like messages and that no dialect reads, told apart up to this number.
+LOOKS = 50
+OTHER_LOOKS = ("others", ("other keys",))
+
+
 @dataclass(slots=True)
 class Account:
     """Counts of one run; `add` takes each span's settled row once.
@@ -119,6 +129,8 @@ class Account:
     call_ids: set[int] = field(default_factory=set)
     call_ids_reused: int = 0
     incomplete: int = 0
+    #: Scope and keys of spans that no dialect reads and that look like messages; `LOOKS` of them are told apart.
+    looks: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
 
     def add(self, row: Row) -> None:
         """Count one span."""
@@ -126,6 +138,10 @@ class Account:
         if row.is_call:
             self.dialects[row.dialect] += 1
         self.incomplete += row.incomplete
+        if row.looks is not None:
+            scope, keys = row.looks
+            known = (scope, tuple(keys))
+            self.looks[known if known in self.looks or len(self.looks) < LOOKS else OTHER_LOOKS] += 1
         delivery = row.delivery
         if row.reason is not None or delivery is None:
             self.skipped[(row.reason or SkipReason.MALFORMED).value] += 1
@@ -209,6 +225,10 @@ def totals(account: Account) -> dict[str, Any]:
         found["model_call_id_reused"] = account.call_ids_reused
     if account.incomplete:
         found["incomplete_context"] = account.incomplete
+    if account.looks:
+        found["look_like_messages"] = [
+            {"scope": scope, "keys": list(keys), "spans": count} for (scope, keys), count in account.looks.most_common()
+        ]
     return found
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..conversion import Conversion
+from ..lookalikes import note
 from ..sinks.remote import is_remote, shown
 from ..translate.credentials import redact_text
 from ..vocabulary import WAY_OUT, SkipReason
@@ -40,6 +41,10 @@ def summarise(result: Conversion, out: str, *, made: str = "fact") -> None:
     other = {code: count for code, count in account.degraded.items() if code not in _ASIDE}
     if other:
         say("  degraded: " + ", ".join(f"{count} {code}" for code, count in sorted(other.items())))
+    for (scope, keys), count in account.looks.most_common(NAMED):
+        say(f"  not read by any dialect: {_count(count, 'span')}: {note(scope, keys)} (explain --span ID)")
+    if len(account.looks) > NAMED:
+        say(f"  and {_count(len(account.looks) - NAMED, 'more kind')} of such spans, which the report names")
     if account.call_ids_reused and made == "fact":
         say(
             f"  {_count(account.call_ids_reused, 'fact')} repeat a model call id (model_call_id_reused): all are kept"
