@@ -53,6 +53,8 @@ from .spool import Spool
 
 #: Queue for spans that do not look like model calls: so many times the other one.
 OTHERS_FACTOR = 8
+#: Facts go to the sink at the latest when they have so many bytes together.
+BATCH_BYTES = 1024 * 1024
 
 
 class Pipeline:
@@ -365,9 +367,18 @@ class Pipeline:
         return bool(found)
 
     def _settle(self, *, flush: bool, final: bool) -> None:
-        ready = self._settling.ready(self._clock(), flush=flush, final=final)
-        for start in range(0, len(ready), self.process.batch_size):
-            self._deliver([self._translate(one) for one in ready[start : start + self.process.batch_size]])
+        rows: list[Row] = []
+        size = 0
+        for one in self._settling.ready(self._clock(), flush=flush, final=final):
+            row = self._translate(one)
+            rows.append(row)
+            if row.delivery is not None:
+                size += len(row.delivery.encoded)
+            if len(rows) >= self.process.batch_size or size >= BATCH_BYTES:
+                self._deliver(rows)
+                rows, size = [], 0
+        if rows:
+            self._deliver(rows)
 
     def _translate(self, ready: Ready) -> Row:
         subject = ready.subject
