@@ -31,7 +31,7 @@ class Overview:
     """All spans in short, and in full the one that `wanted` means."""
 
     def __init__(self, wanted: str | None = None) -> None:
-        self.wanted = wanted
+        self.wanted = wanted if wanted is None else _storable(wanted)
         self.spans = 0
         self.outcomes: Counter[str] = Counter()
         self.match: tuple[Node, Walked] | None = None
@@ -59,13 +59,14 @@ class Overview:
                 node.outcome, node.reason, node.note, node.losses = Outcome.SKIPPED.value, reason.value, "", 0
         self.spans += 1
         self.outcomes[node.reason or node.outcome] += 1
+        label = _storable(node.label)
         hit = self.wanted is not None and _means(self.wanted, node)
         if hit and self.match is None:
             self.match = (node, walked)
         elif hit and self.match is not None:
             known = self.match[0]
-            self.ambiguous = self.ambiguous or (known.trace_id, known.label) != (node.trace_id, node.label)
-        self._waiting.append((node.glimpse.ordinal, node.trace_id, node.label, hit, _packed(node)))
+            self.ambiguous = self.ambiguous or (known.trace_id, _storable(known.label)) != (node.trace_id, label)
+        self._waiting.append((node.glimpse.ordinal, node.trace_id, label, hit, _packed(node)))
         if len(self._waiting) >= _BATCH:
             self._store()
 
@@ -118,8 +119,13 @@ def _packed(node: Node) -> bytes:
     try:
         return _pack(node)
     except UnicodeEncodeError:
-        node.name, node.note = (text.encode("utf-8", "backslashreplace").decode() for text in (node.name, node.note))
+        node.name, node.note = _storable(node.name), _storable(node.note)
+        node.key = node.key if node.key is None else _storable(node.key)
         return _pack(node)
+
+
+def _storable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _means(wanted: str, node: Node) -> bool:

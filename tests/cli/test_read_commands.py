@@ -308,6 +308,48 @@ def test_a_file_without_facts_is_named(command: str, content: bytes, facts: Path
     assert _run(command, str(empty), str(facts), "-q").stderr == b""
 
 
+@pytest.mark.parametrize("option", ["--content-location", "--session-attribute"])
+def test_an_empty_value_allows_nothing_and_is_wrong_usage(option: str, traces: Path) -> None:
+    done = _run("convert", str(traces), option, "")
+    assert done.returncode == 2
+    assert f"{option}: an empty value" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["convert", "normalize", "restore"])
+def test_two_outputs_are_wrong_usage_since_only_one_is_written(command: str, traces: Path, tmp_path: Path) -> None:
+    done = _run(command, str(traces), "-o", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "b.jsonl"))
+    assert done.returncode == 2
+    assert "was given more than once" in done.stderr.decode()
+    assert not (tmp_path / "a.jsonl").exists()
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+@pytest.mark.parametrize("to", [(), ("--to", "scn")])
+def test_restore_never_writes_over_its_facts(to: tuple[str, ...], facts: Path) -> None:
+    before = facts.read_bytes()
+    done = _run("restore", str(facts), *to, "-o", str(facts))
+    assert done.returncode == 2
+    assert f"{facts}: is an input, too" in done.stderr.decode()
+    assert facts.read_bytes() == before
+
+
+def test_an_output_that_is_a_directory_is_said_so(traces: Path, tmp_path: Path) -> None:
+    done = _run("convert", str(traces), "-o", str(tmp_path))
+    assert done.returncode == 2
+    assert f"{tmp_path}: is a directory; name a file in it" in done.stderr.decode()
+
+
+def test_a_span_id_that_is_no_text_is_one_that_no_span_has(traces: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sediment_otel", "explain", str(traces), "--span", b"\xff"],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"no span has the id" in done.stderr
+
+
 # -- inputs without telemetry ------------------------------------------------------------------------------------
 
 

@@ -250,6 +250,29 @@ def test_a_file_with_nothing_but_the_start_of_an_array_is_cut_off(tmp_path: Path
     assert problems == ["an array that is cut off behind its start"] * cut_off
 
 
+def test_a_directory_that_cannot_be_listed_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "in.jsonl").write_bytes(line(1))
+    whole = os.scandir
+
+    def scandir(path: str) -> Any:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return whole(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    readable, closed = expand([str(tmp_path)])
+    assert len(list(readable.documents())) == 1
+    with pytest.raises(SourceError, match="closed: the directory cannot be listed: Permission denied"):
+        list(closed.documents())
+
+
+def test_a_file_url_with_a_host_is_not_read_from_another_place() -> None:
+    with pytest.raises(SourceError, match="names the host"):
+        expand(["file://../in.jsonl"])
+
+
 def test_a_record_past_the_limit_is_named_with_file_place_limit_and_way_out(tmp_path: Path) -> None:
     path = tmp_path / "bomb.jsonl"
     path.write_bytes(line(1) + b'\n{"a":"' + b"0" * 5000 + b'"}\n')

@@ -32,6 +32,15 @@ def named(value: str | None) -> str | None:
     return value
 
 
+def once(values: list[str] | None) -> list[str] | None:
+    """An output that may be named once, since only one can be written."""
+    for value in values or ():
+        named(value)
+    if values is not None and len(values) > 1:
+        raise typer.BadParameter("was given more than once; name one output, and run again for another one")
+    return values
+
+
 def named_path(text: str) -> Path:
     """The same for a file."""
     named(text)
@@ -86,6 +95,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
 
 def settings_from(**options: Any) -> Settings:
     """Settings from the environment, with the options that were given on top. Wrong ones end with exit 2."""
+    for name in ("session_attributes", "content_locations"):
+        if any(not value.strip() for value in options.get(name) or ()):
+            fail(f"--{name[:-1].replace('_', '-')}: an empty value; give one, or leave the option out", EXIT_USAGE)
     given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items() if value}
     if options.get("max_fact_bytes") is not None:
         given["max_fact_bytes"] = options["max_fact_bytes"]

@@ -31,6 +31,7 @@ from .common import (
     fail,
     named,
     named_path,
+    once,
     progress,
     same_file,
     say,
@@ -58,11 +59,11 @@ def register(app: typer.Typer) -> None:
     def convert(
         inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="File, directory, glob, URL, or - .")],
         out: Annotated[
-            str,
+            list[str] | None,
             typer.Option(
-                "-o", "--out", callback=named, metavar="SINK", help="facts.jsonl, facts.db, or - for standard output."
+                "-o", "--out", callback=once, metavar="SINK", help="facts.jsonl, facts.db, or - for standard output."
             ),
-        ] = "-",
+        ] = None,
         report: Annotated[
             Path | None,
             typer.Option("--report", parser=named_path, metavar="FILE", help="What became of each span, as JSON."),
@@ -100,7 +101,18 @@ def register(app: typer.Typer) -> None:
             salvage=salvage,
             content_locations=content_location,
         )
-        raise typer.Exit(run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet, blobs=blobs))
+        raise typer.Exit(
+            run(
+                inputs,
+                out[0] if out else "-",
+                report,
+                settings,
+                workers=workers,
+                strict=strict,
+                quiet=quiet,
+                blobs=blobs,
+            )
+        )
 
 
 class Place(NamedTuple):

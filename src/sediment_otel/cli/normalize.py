@@ -24,8 +24,8 @@ from .common import (
     SessionAttribute,
     SessionId,
     Workers,
-    named,
     named_path,
+    once,
     settings_from,
 )
 
@@ -63,15 +63,15 @@ def register(app: typer.Typer) -> None:
     def normalize(
         inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="File, directory, glob, URL, or - .")],
         out: Annotated[
-            str,
+            list[str] | None,
             typer.Option(
                 "-o",
                 "--out",
-                callback=named,
+                callback=once,
                 metavar="FILE|URL",
                 help="spans.jsonl, spans.pb (.gz, .zst), http://…, or - for stdout.",
             ),
-        ] = "-",
+        ] = None,
         report: Annotated[
             Path | None,
             typer.Option("--report", parser=named_path, metavar="FILE", help="What became of each span, as JSON."),
@@ -103,7 +103,18 @@ def register(app: typer.Typer) -> None:
         if settings.session_id is None:
             settings = replace(settings, session_id=NO_SESSION)
         place = Place(_opened, "span")
-        raise typer.Exit(run(inputs, out, report, settings, workers=workers, strict=strict, quiet=quiet, place=place))
+        raise typer.Exit(
+            run(
+                inputs,
+                out[0] if out else "-",
+                report,
+                settings,
+                workers=workers,
+                strict=strict,
+                quiet=quiet,
+                place=place,
+            )
+        )
 
 
 def _opened(out: str, ids: frozenset[str] | None) -> SpanSink:

@@ -17,7 +17,9 @@ from .common import (
     Quiet,
     fail,
     named,
+    once,
     progress,
+    same_file,
     say,
 )
 
@@ -52,11 +54,9 @@ def register(app: typer.Typer) -> None:
     def restore(
         facts: Annotated[list[str], typer.Argument(metavar="FACTS...", help="JSON Lines, a store, or - .")],
         out: Annotated[
-            str,
-            typer.Option(
-                "-o", "--out", callback=named, metavar="FILE", help="spans.jsonl, spans.pb (.gz, .zst), or -."
-            ),
-        ] = "-",
+            list[str] | None,
+            typer.Option("-o", "--out", callback=once, metavar="FILE", help="spans.jsonl, spans.pb (.gz, .zst), or -."),
+        ] = None,
         to: Annotated[
             str | None,
             typer.Option(
@@ -75,13 +75,16 @@ def register(app: typer.Typer) -> None:
         quiet: Quiet = False,
     ) -> None:
         """Turn facts into OTLP spans."""
+        place = out[0] if out else "-"
+        if any(same_file(name, place) for name in facts):
+            fail(f"{place}: is an input, too; name another file for the output", EXIT_USAGE)
         if to == SCN:
             from .restore_scn import run as run_scn
 
-            raise typer.Exit(run_scn(facts, out, quiet=quiet))
-        if to is not None and out != "-":
+            raise typer.Exit(run_scn(facts, place, quiet=quiet))
+        if to is not None and place != "-":
             fail("give either -o or --to, not both", EXIT_USAGE)
-        raise typer.Exit(run(facts, out, to, quiet=quiet, blobs=blobs))
+        raise typer.Exit(run(facts, place, to, quiet=quiet, blobs=blobs))
 
 
 def run(paths: list[str], out: str, to: str | None, *, quiet: bool, blobs: str | None = None) -> int:

@@ -94,6 +94,8 @@ def open_sink(url: str, **options: Any) -> Sink:
             return cast(Sink, _load(row.factory)(path, chosen))
     if is_device(path):
         return cast(Sink, _load(_FOR_DEVICES)(path, chosen))
+    if os.path.isdir(path):
+        raise UnknownSink("is a directory", path, "name a file in it, as in facts.jsonl, or DIRECTORY.parquet/")
     raise _unknown(path)
 
 

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -56,6 +56,7 @@ class Input:
 
     def __init__(self, name: str, *, path: str | None = None, url: str | None = None, size: int | None = None) -> None:
         self.name, self.path, self.url, self.size = name, path, url, size
+        self.trouble = ""  # why it cannot be read, where that is known before
 
     def __repr__(self) -> str:
         return f"Input({self.name!r})"
@@ -120,6 +121,8 @@ class Input:
 
     @contextmanager
     def _opened(self) -> Iterator[io.BufferedReader]:
+        if self.trouble:
+            raise SourceError(f"{self.name}: {self.trouble}")
         try:
             raw: Any = open_url(self.url or "") if self.path is None else open(self.path, "rb", buffering=0)  # noqa: SIM115
         except SourceError:
@@ -193,20 +196,16 @@ def _local(name: str) -> list[Input]:
     raise SourceError(f"{name}: no such file or directory; give a file, directory, glob, URL or - for standard input")
 
 
-class ClosedDirectory(Input):
-    """A directory that cannot be listed: an input that cannot be read, and costs only itself."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error.filename), path=str(error.filename))
-        self._why = _why(error)
-
-    def _opened(self) -> AbstractContextManager[io.BufferedReader]:
-        raise SourceError(f"{self.name}: the directory cannot be listed: {self._why}; check its permissions")
+def _closed(error: OSError) -> Input:
+    """A directory that cannot be listed, as an input that cannot be read: it costs only itself."""
+    found = Input(str(error.filename))
+    found.trouble = f"the directory cannot be listed: {_why(error)}; check its permissions"
+    return found
 
 
 def _walk(top: str, closed: list[Input]) -> Iterator[str]:
     """The files below a directory. Directories that cannot be listed are added to `closed`."""
-    for folder, folders, files in os.walk(top, onerror=lambda error: closed.append(ClosedDirectory(error))):
+    for folder, folders, files in os.walk(top, onerror=lambda error: closed.append(_closed(error))):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for file in sorted(files):
             path = os.path.join(folder, file)
