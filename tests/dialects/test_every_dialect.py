@@ -216,6 +216,16 @@ def test_the_same_span_with_attributes_in_any_order_gives_the_same_bytes(case: s
         assert (found.encoded, found.reason) == (expected.encoded, expected.reason)
 
 
+@pytest.mark.parametrize("case", SPANS)
+def test_two_dialects_on_one_span_give_the_same_bytes_whichever_came_first(case: str) -> None:
+    scope, name, attributes = SPANS[case]
+    for _, _, others in SPANS.values():
+        first, second = _span(scope, name, {**attributes, **others}), _span(scope, name, {**others, **attributes})
+        second.attributes.update({key: first.attributes[key] for key in second.attributes})
+        one, other = _translated(first), _translated(second)
+        assert (one.encoded, one.reason) == (other.encoded, other.reason)
+
+
 def test_a_dialect_speaks_only_where_it_is_asked() -> None:
     """Readers of other dialects pass over a span of the conventions, and none of them claims it."""
     span = _span("another", "chat", {"gen_ai.operation.name": "chat"})
