@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+import tracemalloc
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,26 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
         database.commit()
     with pytest.raises(FactsError, match="another program"):
         list(read_facts(str(path)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_text_that_is_not_utf_8_is_said_once(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "facts.jsonl"
+    path.write_bytes('{"a": 1}\n{"a": 2}\n'.encode(encoding))
+    with pytest.raises(FactsError, match="save it as UTF-8"):
+        list(read_facts(str(path)))
+
+
+def test_a_bomb_of_facts_takes_hardly_more_memory_than_one_line_may(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb", compresslevel=1) as bomb:
+        for _ in range(100):
+            bomb.write(b"0" * (1 << 20))
+    tracemalloc.start()
+    try:
+        found = [record.problem for record in read_facts(str(path), max_line_bytes=32 << 20)]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == [f"the line is longer than {32 << 20} bytes"]
+    assert peak < 45 << 20

@@ -20,7 +20,8 @@ import zstandard
 from sediment_otel.otlp import encode_json, encode_protobuf_traces
 from sediment_otel.sources.documents import Document
 from sediment_otel.sources.files import Input, SourceError, decode_document, expand, read
-from sediment_otel.sources.inflate import InflateError, inflate_bytes
+from sediment_otel.sources.inflate import CHUNK, InflateError, inflate_bytes
+from sediment_otel.sources.lines import next_line
 from sediment_otel.telemetry import Rejected, Span
 
 TRACE = "ab" * 16
@@ -271,6 +272,19 @@ def test_a_directory_that_cannot_be_listed_costs_only_itself(tmp_path: Path, mon
 def test_a_file_url_with_a_host_is_not_read_from_another_place() -> None:
     with pytest.raises(SourceError, match="names the host"):
         expand(["file://../in.jsonl"])
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, 9, 10, 11, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK - 1, 3 * CHUNK, 3 * CHUNK + 1]
+)
+@pytest.mark.parametrize("limit", [10, CHUNK, 3 * CHUNK])
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_is_whole_up_to_the_limit_and_passed_over_beyond(size: int, limit: int, end: bytes) -> None:
+    stream = io.BytesIO(b"x" * size + end + b"next" * bool(end))
+    line, taken = next_line(stream, limit)
+    assert line == (b"x" * size + end if size <= limit else None)
+    assert taken == size + len(end)
+    assert next_line(stream, limit) == ((b"next", 4) if end else (b"", 0))
 
 
 def test_a_record_past_the_limit_is_named_with_file_place_limit_and_way_out(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from sediment_otel.sources.inflate import InflateError, inflated, is_compressed
+from sediment_otel.sources.lines import next_line
 
 from .base import StorageError
 from .store import read_rows
@@ -23,6 +24,8 @@ from .store import read_rows
 MAX_LINE_BYTES = 256 * 1024 * 1024
 _SQLITE = b"SQLite format 3\x00"
 _BOM = b"\xef\xbb\xbf"
+#: How an object begins in UTF-16 and UTF-32, with and without a byte order mark.
+_UTF_16 = (b"\xff\xfe{\0", b"\xfe\xff\0{", b"{\0", b"\0{", b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 
 
 class FactsError(StorageError):
@@ -66,6 +69,9 @@ def _read_stream(file: Any, path: str, limit: int) -> Iterator[FactRecord]:
             raise FactsError("is a SQLite file", path, "give the store by its file name, not through a pipe")
         if is_compressed(head):
             file = inflated(file, head)
+            head = file.peek(4)
+        if head.startswith(_UTF_16):
+            raise FactsError("is UTF-16 or UTF-32 text", path, "save it as UTF-8")
         for number, line in enumerate(_lines(file, limit), 1):
             place = f"{path}:{number}"
             if line is None:
@@ -80,13 +86,11 @@ def _read_stream(file: Any, path: str, limit: int) -> Iterator[FactRecord]:
 
 def _lines(file: Any, limit: int) -> Iterator[bytes | None]:
     """Lines with their ends; None for one that is longer than `limit`, which is passed over."""
-    while line := file.readline(limit + 1):
-        if len(line) <= limit or line.endswith(b"\n"):
-            yield line
-            continue
-        while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
-            pass
-        yield None
+    while True:
+        line, size = next_line(file, limit)
+        if not size:
+            return
+        yield line
 
 
 def _unreadable(error: Exception, path: str) -> FactsError:

@@ -20,6 +20,7 @@ import msgspec
 from sediment_otel.otlp.protobuf import WireError, read_varint
 
 from .inflate import CHUNK, InflateError, inflate_bytes, is_compressed
+from .lines import next_line
 
 Form = Literal["json", "protobuf"]
 DEFAULT_LIMIT = 256 * 1024 * 1024
@@ -80,25 +81,10 @@ class _Reader:
         return self.stream.peek(CHUNK)
 
     def line(self) -> bytes | None:
-        """The next line, empty at the end; None for one that is larger than a document may be, which is passed over.
-
-        A long one is gathered in a buffer that hands itself over: no moment holds it twice.
-        """
-        data = self.stream.readline(CHUNK)
-        self.offset += len(data)
-        if len(data) < CHUNK or data.endswith(b"\n"):
-            return data if len(data) <= self.limit + data.endswith(b"\n") else None
-        gathered: io.BytesIO | None = io.BytesIO()
-        while data:
-            if gathered is not None:
-                gathered.write(data)
-                if gathered.tell() > self.limit + data.endswith(b"\n"):
-                    gathered = None
-            if data.endswith(b"\n"):
-                break
-            data = self.stream.readline(CHUNK)
-            self.offset += len(data)
-        return None if gathered is None else gathered.getvalue()
+        """The next line, empty at the end; None for one that is larger than a document may be, which is passed over."""
+        data, size = next_line(self.stream, self.limit)
+        self.offset += size
+        return data
 
     def too_large(self, form: Form, offset: int, number: int, size: int | None = None) -> Document:
         """The problem of a record that is larger than `limit`."""
