@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .dialects.base import LogCall
 from .dialects.registry import log_calls
 from .telemetry import LogRecord, Span
-from .translate.select import Decision, Glimpse, decide
+from .translate.select import LATE_NS, Decision, Glimpse, decide
 from .vocabulary import SpanRole
 
 
@@ -170,19 +170,24 @@ class TraceIndex:
         )
 
     def _own_by_session(self) -> None:
-        """What still has no owner and no span id belongs to the call of its session whose time encloses it."""
+        """What still has no owner and no span id belongs to the call of its session whose time encloses it.
+
+        Where there is none, to one that ended just before it (`LATE_NS`).
+        """
         db = self._db
         db.execute(
             "UPDATE spans SET session = (SELECT d.session FROM decisions d WHERE d.ordinal = spans.ordinal)"
             " WHERE role = 'call' AND session IS NULL"
         )
         db.execute("CREATE INDEX by_session ON spans (session, start_ns) WHERE role = 'call'")
-        db.execute(
-            "UPDATE records SET owner = (SELECT ordinal FROM spans s WHERE s.session = records.session AND"
-            " s.role = 'call' AND s.start_ns <= records.time_ns AND s.end_ns >= records.time_ns"
-            " ORDER BY s.start_ns DESC, s.ordinal LIMIT 1)"
-            " WHERE owner IS NULL AND span_id IS NULL AND session IS NOT NULL AND time_ns IS NOT NULL"
-        )
+        for late in (0, LATE_NS):
+            db.execute(
+                "UPDATE records SET owner = (SELECT ordinal FROM spans s WHERE s.session = records.session AND"
+                " s.role = 'call' AND s.start_ns <= records.time_ns AND s.end_ns >= records.time_ns - ?"
+                " ORDER BY s.start_ns DESC, s.ordinal LIMIT 1)"
+                " WHERE owner IS NULL AND span_id IS NULL AND session IS NOT NULL AND time_ns IS NOT NULL",
+                (late,),
+            )
 
     def _resolve_trace(self, trace_id: str, rows: list[tuple[Any, ...]]) -> None:
         glimpses = [

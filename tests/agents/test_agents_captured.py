@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ def _without_thoughts(fact: dict[str, Any], call: dict[str, Any]) -> dict[str, A
 def test_qwen_codes_spans_without_messages_take_them_from_its_events(tmp_path: Path) -> None:
     """As it writes them by default: `includeSensitiveSpanAttributes` is off."""
     requests = (DATA / "qwen_code" / "traces.jsonl").read_text(encoding="utf-8").splitlines()
-    lines = [json.dumps(_without_sensitive(json.loads(request))) for request in requests]
+    left_out = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions")
+    lines = [json.dumps(without(json.loads(request), *left_out)) for request in requests]
     (tmp_path / "traces.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "logs.jsonl").write_bytes((DATA / "qwen_code" / "logs.jsonl").read_bytes())
     calls = truth_of(DATA / "qwen_code")["calls"]
@@ -152,13 +154,51 @@ def test_qwen_codes_spans_without_messages_take_them_from_its_events(tmp_path: P
         check_answer("qwen_code", {**fact, "output_messages": [_without_thoughts(fact, call)]}, call)
 
 
-def _without_sensitive(request: dict[str, Any]) -> dict[str, Any]:
-    left_out = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions")
-    for row in request["resourceSpans"]:
-        for scope in row["scopeSpans"]:
-            for span in scope["spans"]:
-                span["attributes"] = [pair for pair in span["attributes"] if pair["key"] not in left_out]
-    return request
+def objects(text: str) -> list[dict[str, Any]]:
+    """JSON objects one after another."""
+    found, at, decoder = [], 0, json.JSONDecoder()
+    while at < len(text.rstrip()):
+        value, end = decoder.raw_decode(text, at)
+        found.append(value)
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
+
+
+def _newer_names(item: dict[str, Any]) -> dict[str, Any]:
+    """A record as newer versions of OpenTelemetry JS dump it, and Qwen Code's `outfile` has it."""
+    return {f"_{key}" if key in ("hrTime", "hrTimeObserved", "spanContext") else key: v for key, v in item.items()}
+
+
+def _late(item: dict[str, Any]) -> dict[str, Any]:
+    """A record of a call's end two milliseconds later than it was told: past the end of the span."""
+    if "hrTime" not in item or "spanContext" in item:
+        return item
+    return {**item, "hrTime": [item["hrTime"][0], item["hrTime"][1] + 2_000_000]}
+
+
+@pytest.mark.parametrize("change", [_newer_names, _late])
+def test_an_outfile_with_other_names_or_late_records_gives_the_same_facts(change: Any, tmp_path: Path) -> None:
+    items = objects((DATA / "gemini_cli" / "outfile.json").read_text(encoding="utf-8"))
+    (tmp_path / "outfile.json").write_text("\n".join(json.dumps(change(item)) for item in items), encoding="utf-8")
+    (tmp_path / "truth.json").write_bytes((DATA / "gemini_cli" / "truth.json").read_bytes())
+    check("gemini_cli", tmp_path, ["outfile.json"])
+
+
+def test_claude_code_behind_a_service_without_request_ids_is_one_fact_for_each_call(tmp_path: Path) -> None:
+    folder = tmp_path / "claude_code"
+    shutil.copytree(DATA / "claude_code", folder)
+    for name in ("traces.jsonl", "logs.jsonl"):
+        lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        requests = [without(json.loads(line), "request_id", "gen_ai.response.id") for line in lines]
+        (folder / name).write_text("\n".join(map(json.dumps, requests)), encoding="utf-8")
+    check("claude_code", folder, ["traces.jsonl", "logs.jsonl"])
+
+
+def without(value: Any, *keys: str) -> Any:
+    """A request of OTLP JSON without these attributes."""
+    if isinstance(value, list):
+        return [without(item, *keys) for item in value if not (isinstance(item, dict) and item.get("key") in keys)]
+    return {key: without(item, *keys) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

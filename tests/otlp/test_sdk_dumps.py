@@ -161,12 +161,13 @@ def test_the_javascript_console_exporters_objects_are_read() -> None:
     assert (log.time_ns, log.body) == (1796033349237000000, "x")
 
 
-def test_a_javascript_log_record_is_read() -> None:
+@pytest.mark.parametrize("prefix", ["", "_"])
+def test_a_javascript_log_record_is_read(prefix: str) -> None:
     read = only(
         {
-            "hrTime": [1796033349, 1],
-            "hrTimeObserved": [1796033349, 2],
-            "spanContext": {"traceId": TRACE, "spanId": SPAN},
+            f"{prefix}hrTime": [1796033349, 1],
+            f"{prefix}hrTimeObserved": [1796033349, 2],
+            f"{prefix}spanContext": {"traceId": TRACE, "spanId": SPAN},
             "attributes": {"event.name": "gen_ai.choice"},
             "_body": {"index": 0},
             "_severityNumber": 9,

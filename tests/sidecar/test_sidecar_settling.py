@@ -19,6 +19,7 @@ from sediment_otel.sidecar.journal import WAITING, Journal, NewRequest
 from sediment_otel.sidecar.translator import Translator
 from sediment_otel.sinks.store import Store
 from sediment_otel.telemetry import LogRecord, Span
+from sediment_otel.translate.select import LATE_NS
 
 WINDOW = 5.0
 SETTINGS = Settings()
@@ -256,6 +257,26 @@ def test_a_record_without_a_span_id_finds_the_call_of_its_session_that_encloses_
     bench.run(WINDOW * 4)
     assert spans_of(bench.facts()) == [1]
     assert len(bench.facts()) == 1
+
+
+@pytest.mark.parametrize(("late", "facts"), [(LATE_NS, 1), (LATE_NS + 1, 2)])
+def test_a_record_without_a_span_id_may_stand_just_behind_its_call(late: int, facts: int, bench: Bench) -> None:
+    first = call()
+    assert first.end_ns is not None
+    bench.arrive(details(None, None, time_ns=first.end_ns + late, **{"session.id": "s-1"}))
+    bench.arrive(first)
+    bench.run(WINDOW * 4)
+    assert len(bench.facts()) == facts
+
+
+def test_a_record_behind_one_call_and_inside_another_is_the_others(bench: Bench) -> None:
+    first = call(given=None, answer=None)
+    assert first.end_ns is not None
+    second = call(2, 2, given=None, answer=None, start=first.end_ns + 1)
+    bench.arrive(details(None, None, time_ns=first.end_ns + 2, **{"session.id": "s-1"}))
+    bench.arrive(first, second)
+    bench.run(WINDOW * 4)
+    assert spans_of(bench.facts()) == [2]
 
 
 def test_records_whose_span_never_comes_are_a_call_of_their_own(bench: Bench) -> None:

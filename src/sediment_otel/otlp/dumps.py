@@ -199,7 +199,7 @@ def _is_js_span(obj: dict[str, Any]) -> bool:
 
 
 def _is_js_log(obj: dict[str, Any]) -> bool:
-    if "hrTime" in obj or "hrTimeObserved" in obj:
+    if not obj.keys().isdisjoint(("hrTime", "hrTimeObserved", "_hrTime", "_hrTimeObserved")):
         return True
     return "body" in obj and "timestamp" in obj and ("severityNumber" in obj or "instrumentationScope" in obj)
 
@@ -268,8 +268,8 @@ def _js_log(obj: dict[str, Any]) -> LogRecord:
     return LogRecord(
         trace_id=read_id(context.get("traceId"), TRACE_ID_BYTES, False) or None,
         span_id=read_id(context.get("spanId"), SPAN_ID_BYTES, False) or None,
-        time_ns=_time(pick(obj, "hrTime", "timestamp")),
-        observed_ns=_time(pick(obj, "hrTimeObserved", "observedTimestamp")),
+        time_ns=_time(pick(obj, "hrTime", "_hrTime", "timestamp")),
+        observed_ns=_time(pick(obj, "hrTimeObserved", "_hrTimeObserved", "observedTimestamp")),
         event_name=event_name(read_text(pick(obj, "eventName", "_eventName"), "", False), attributes),
         severity_number=read_severity(pick(obj, "severityNumber", "_severityNumber"), False),
         severity_text=read_text(pick(obj, "severityText", "_severityText"), "", False),

@@ -32,7 +32,7 @@ from ..telemetry import LogRecord, Span
 from ..translate.call import Context
 from ..translate.glimpse import glimpse_span, record_bits, record_session, session_of
 from ..translate.identity import usable_id
-from ..translate.select import STANDS_ALONE, Glimpse, decide
+from ..translate.select import LATE_NS, STANDS_ALONE, Glimpse, decide
 from ..vocabulary import SpanRole
 from .trees import Call, Tree, Trees, below
 
@@ -433,12 +433,23 @@ class Settling:
             return response == call.glimpse.response_id
         named = record_session(record, self._settings)
         time = record.time_ns or record.observed_ns
-        span = call.span
-        if named is None or time is None or span.start_ns is None or span.end_ns is None:
+        if named is None or time is None:
             return False
-        return named[0] == (call.glimpse.session or call.session) and span.start_ns <= time <= span.end_ns
+        if _encloses(call, named[0], time):
+            return True
+        # The others that could enclose it have not been decided, as this one has not.
+        others = self._calls.values()
+        return _encloses(call, named[0], time, LATE_NS) and not any(_encloses(one, named[0], time) for one in others)
 
     def _judge_orphans(self, records: list[LogRecord]) -> None:
         """Records whose span never came: some of them describe a whole call by themselves."""
         for dialect, call in log_calls(records):
             self._ready.append(Ready(log_subject(dialect, call), Context(), is_new=True))
+
+
+def _encloses(call: Call, session: str, time: int, late: int = 0) -> bool:
+    """Whether the call is of the session, and ran at that time or ended at most `late` nanoseconds before."""
+    start, end = call.span.start_ns, call.span.end_ns
+    if start is None or end is None or session != (call.glimpse.session or call.session):
+        return False
+    return start <= time <= end + late

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..translate.select import Decision, Glimpse, decide, enclosing_call
+from ..translate.select import LATE_NS, Decision, Glimpse, decide, enclosing_call
 from ..vocabulary import Outcome, SkipReason, SpanRole
 from .entries import Entries, RecordSeen, SpanSeen
 
@@ -187,16 +187,16 @@ class Traces:
             if calls:
                 return min(calls, key=_ordinal)
         if seen.span_id is None and seen.session is not None and seen.time_ns is not None:
-            time = seen.time_ns
-            around = [
-                node
-                for node in self._calls_by_session.get(seen.session, ())
-                if node.seen.start_ns is not None
-                and node.seen.end_ns is not None
-                and node.seen.start_ns <= time <= node.seen.end_ns
-            ]
-            if around:
-                return min(around, key=lambda node: (-(node.seen.start_ns or 0), node.ordinal))
+            for late in (0, LATE_NS):
+                around = [
+                    node
+                    for node in self._calls_by_session.get(seen.session, ())
+                    if node.seen.start_ns is not None
+                    and node.seen.end_ns is not None
+                    and node.seen.start_ns <= seen.time_ns <= node.seen.end_ns + late
+                ]
+                if around:
+                    return min(around, key=lambda node: (-(node.seen.start_ns or 0), node.ordinal))
         return None
 
     def _records_of(self, node: Node, session: str | None) -> list[Pending]:

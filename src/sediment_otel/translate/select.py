@@ -16,6 +16,11 @@ import msgspec
 
 from ..vocabulary import SpanRole
 
+#: A log record that only session and time tie to a call may stand so many nanoseconds behind the call's end, where
+#: no call encloses it. JavaScript's spans start at a whole millisecond and last by another clock, its records stand
+#: at a whole one again: what is told at the end seems to come up to a millisecond later. The rest is for slow machines.
+LATE_NS = 5_000_000
+
 
 class Glimpse(msgspec.Struct, frozen=True):
     """What a decision about one span needs to know of it. `ordinal` is its place in the input."""
