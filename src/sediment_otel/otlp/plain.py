@@ -42,19 +42,29 @@ def read_plain(data: bytes | str, strict: bool = False) -> list[Span] | None:
         if len(request) != 1:
             return None
         spans: list[Span] = []
-        for group in request["resourceSpans"]:
+        for group in _list(request["resourceSpans"]):
             if not _GROUP.issuperset(group):
                 return None
             resource = resource_of(_text_of(group.get("resource")), _url(group), strict)
-            for scoped in group.get("scopeSpans", ()):
+            for scoped in _list(group.get("scopeSpans", _NONE)):
                 if not _SCOPED.issuperset(scoped):
                     return None
                 scope = scope_of(_text_of(scoped.get("scope")), _url(scoped), strict)
-                for span in scoped.get("spans", ()):
+                for span in _list(scoped.get("spans", _NONE)):
                     spans.append(_span(span, resource, scope, strict))
         return spans
     except _REFUSED:
         return None
+
+
+def _list(value: Any) -> list[Any]:
+    """The value, where it is a list: other empty things could be walked through as well."""
+    if type(value) is not list:
+        raise Unreadable("no list where one belongs")
+    return value
+
+
+_NONE: list[Any] = []
 
 
 def _url(holder: dict[str, Any]) -> str | None:
@@ -109,7 +119,7 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
     if parent is None or type(kind) is not int or not 0 <= kind <= 5 or type(name) is not str:
         raise Unreadable("not as OTLP/JSON writes it")
     attributes: dict[str, Any] = {}
-    for pair in get("attributes", ()):
+    for pair in _list(get("attributes", _NONE)):
         value = pair["value"]
         text = value.get("stringValue")
         if type(text) is str:
