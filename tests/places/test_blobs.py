@@ -84,6 +84,7 @@ def test_bytes_are_taken_out_and_a_reference_stands_in_their_place(value: Any, l
         "see data:image/png;base64," + TEXT,
         {"$literal": {"$bytes": TEXT}},
         {"$literal": {"$blob": {"sha256": "a" * 64, "size": 1}}},
+        {"$literal": "data:image/png;base64," + TEXT},
         {"type": "blob", "content": None},
         {"type": ["blob"], "content": TEXT},
     ],

@@ -69,8 +69,13 @@ class _Taking:
             return self._uri(value)
         if type(value) is not dict:
             return value
-        if _is_literal(value):
-            return {"$literal": {key: self.walk(item) for key, item in value["$literal"].items()}}
+        if len(value) == 1 and "$literal" in value:
+            inner = value["$literal"]
+            if type(inner) is str:  # a reference in its place would read as an escaped object
+                return value
+            return {
+                "$literal": {k: self.walk(v) for k, v in inner.items()} if type(inner) is dict else self.walk(inner)
+            }
         mime = next((value[key] for key in _MIME_KEYS if type(value.get(key)) is str), None)
         if mime is None and value.get("type") != "blob":
             return {key: self.walk(item) for key, item in value.items()}
