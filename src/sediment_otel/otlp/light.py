@@ -8,54 +8,13 @@ accept the same documents.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
+from msgspec import Raw
 
 from ..telemetry import Resource, Scope
 from .fields import SPAN_ID_BYTES, Unreadable, read_id, read_time
 from .json_form import read_status
-from .plain import are_ids, resource_of, scope_of
-
-
-class _Pair(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    key: str
-    value: msgspec.Raw
-
-
-class _Span(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    traceId: str
-    spanId: str
-    name: str = ""
-    parentSpanId: str | None = None
-    kind: int = 0
-    startTimeUnixNano: str | int | None = None
-    endTimeUnixNano: str | int | None = None
-    attributes: list[_Pair] = []
-    events: Any = None
-    status: Any = None
-    droppedAttributesCount: Any = None
-    droppedEventsCount: Any = None
-    droppedLinksCount: Any = None
-    traceState: str | None = None
-    flags: Any = None
-    links: Any = None
-
-
-class _ScopeSpans(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    scope: msgspec.Raw = msgspec.Raw()
-    spans: list[_Span] = []
-    schemaUrl: str | None = None
-
-
-class _ResourceSpans(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    resource: msgspec.Raw = msgspec.Raw()
-    scopeSpans: list[_ScopeSpans] = []
-    schemaUrl: str | None = None
-
-
-class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    resourceSpans: list[_ResourceSpans]
+from .plain import PlainPair, PlainRequest, PlainSpan, are_ids, resource_of, scope_of
 
 
 class LightSpan(msgspec.Struct, gc=False):
@@ -70,7 +29,7 @@ class LightSpan(msgspec.Struct, gc=False):
     failed: bool
     has_events: bool
     keys: tuple[str, ...]
-    pairs: list[_Pair]
+    pairs: list[PlainPair[Raw]]
     resource: Resource
     scope: Scope
 
@@ -93,7 +52,7 @@ class _Text(msgspec.Struct, gc=False):
 
 
 _text = msgspec.json.Decoder(_Text).decode
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(PlainRequest[Raw]).decode
 
 
 def read_light(data: bytes) -> list[LightSpan] | None:
@@ -112,7 +71,7 @@ def read_light(data: bytes) -> list[LightSpan] | None:
         return None
 
 
-def _light(span: _Span, resource: Resource, scope: Scope) -> LightSpan:
+def _light(span: PlainSpan[Raw], resource: Resource, scope: Scope) -> LightSpan:
     trace_id, span_id = span.traceId, span.spanId
     parent = read_id(span.parentSpanId, SPAN_ID_BYTES, True) if span.parentSpanId else ""
     if len(trace_id) != 32 or len(span_id) != 16 or parent is None or not are_ids(trace_id, span_id):

@@ -4,16 +4,18 @@
 `read_plain(data, strict)` returns the spans of a document, or None if anything in it is not exactly as the current
 OTLP/JSON mapping writes it (camel case, hex ids, lists of pairs, known fields). It is all or nothing: None costs one
 look, and the general reader (`json_form`) then reads the whole document. Both give the same spans; a test holds them
-together. The parser is orjson, the fastest there is; the one thing it does not keep is an integer of more than 64 bits,
-which comes out as a float where a whole number belongs, and then the general reader is asked.
+together. The parser checks names and types while it reads; the one thing that it does not keep is an integer of more
+than 64 bits in a value of any type, which comes out as a float, and then the general reader is asked.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import orjson
+from msgspec import UNSET, Raw, UnsetType
 
 from ..telemetry import Resource, Scope, Span, SpanEvent, SpanLink
 from .fields import KINDS, SPAN_ID_BYTES, STATUS_OF, Unreadable, read_count, read_id, read_time
@@ -21,16 +23,68 @@ from .json_form import read_events, read_links, read_resource, read_scope
 from .parse import ParseError, parse_json
 from .values import read_value
 
-_GROUP = frozenset({"resource", "scopeSpans", "schemaUrl"})
-_SCOPED = frozenset({"scope", "spans", "schemaUrl"})
-_SPAN = frozenset(
-    {
-        "traceId", "spanId", "parentSpanId", "traceState", "flags", "name", "kind", "startTimeUnixNano",
-        "endTimeUnixNano", "attributes", "events", "links", "status", "droppedAttributesCount", "droppedEventsCount",
-        "droppedLinksCount",
-    }
-)  # fmt: skip
-_VALUE = frozenset({"stringValue", "intValue", "boolValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue"})
+V = TypeVar("V")
+
+
+class PlainPair(msgspec.Struct, Generic[V], forbid_unknown_fields=True, gc=False):
+    """An attribute; `V` is what its value is read as."""
+
+    key: str
+    value: V
+
+
+class PlainSpan(msgspec.Struct, Generic[V], forbid_unknown_fields=True, gc=False):
+    """A span as OTLP/JSON writes it."""
+
+    traceId: str
+    spanId: str
+    name: str = ""
+    parentSpanId: str | None = None
+    kind: int = 0
+    startTimeUnixNano: str | int | None = None
+    endTimeUnixNano: str | int | None = None
+    attributes: list[PlainPair[V]] = []
+    events: Any = None
+    status: Any = None
+    droppedAttributesCount: Any = None
+    droppedEventsCount: Any = None
+    droppedLinksCount: Any = None
+    traceState: str | None = None
+    flags: Any = None
+    links: Any = None
+
+
+class _ScopeSpans(msgspec.Struct, Generic[V], forbid_unknown_fields=True, gc=False):
+    scope: Raw = Raw()
+    spans: list[PlainSpan[V]] = []
+    schemaUrl: str | None = None
+
+
+class _ResourceSpans(msgspec.Struct, Generic[V], forbid_unknown_fields=True, gc=False):
+    resource: Raw = Raw()
+    scopeSpans: list[_ScopeSpans[V]] = []
+    schemaUrl: str | None = None
+
+
+class PlainRequest(msgspec.Struct, Generic[V], forbid_unknown_fields=True, gc=False):
+    """An export request of traces."""
+
+    resourceSpans: list[_ResourceSpans[V]]
+
+
+class _Value(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An AnyValue; one of these is set."""
+
+    stringValue: str | UnsetType = UNSET
+    intValue: Any = UNSET
+    doubleValue: Any = UNSET
+    arrayValue: Any = UNSET
+    boolValue: Any = UNSET
+    kvlistValue: Any = UNSET
+    bytesValue: Any = UNSET
+
+
+_decode = msgspec.json.Decoder(PlainRequest[_Value]).decode
 _STATUS = frozenset({"code", "message"})
 _REFUSED = (ValueError, KeyError, TypeError, AttributeError, Unreadable, RecursionError)
 
@@ -38,45 +92,16 @@ _REFUSED = (ValueError, KeyError, TypeError, AttributeError, Unreadable, Recursi
 def read_plain(data: bytes | str, strict: bool = False) -> list[Span] | None:
     """The spans of an OTLP JSON document, or None if the general reader must look at it."""
     try:
-        request = orjson.loads(data)
-        if len(request) != 1:
-            return None
         spans: list[Span] = []
-        for group in _list(request["resourceSpans"]):
-            if not _GROUP.issuperset(group):
-                return None
-            resource = resource_of(_text_of(group.get("resource")), _url(group), strict)
-            for scoped in _list(group.get("scopeSpans", _NONE)):
-                if not _SCOPED.issuperset(scoped):
-                    return None
-                scope = scope_of(_text_of(scoped.get("scope")), _url(scoped), strict)
-                for span in _list(scoped.get("spans", _NONE)):
+        for group in _decode(data).resourceSpans:
+            resource = resource_of(bytes(group.resource), group.schemaUrl, strict)
+            for scoped in group.scopeSpans:
+                scope = scope_of(bytes(scoped.scope), scoped.schemaUrl, strict)
+                for span in scoped.spans:
                     spans.append(_span(span, resource, scope, strict))
         return spans
-    except _REFUSED:
+    except _REFUSED:  # what the parser refuses is a ValueError
         return None
-
-
-def _list(value: Any) -> list[Any]:
-    """The value, where it is a list: other empty things could be walked through as well."""
-    if type(value) is not list:
-        raise Unreadable("no list where one belongs")
-    return value
-
-
-_NONE: list[Any] = []
-
-
-def _url(holder: dict[str, Any]) -> str | None:
-    url = holder.get("schemaUrl")
-    if url is not None and type(url) is not str:
-        raise Unreadable("the schema URL is no text")
-    return url
-
-
-def _text_of(shared: Any) -> bytes:
-    """The JSON of a resource or scope, by which equal ones are known again."""
-    return b"" if shared is None else orjson.dumps(shared)
 
 
 @lru_cache(maxsize=64)
@@ -106,61 +131,59 @@ def _object(text: bytes) -> Any:
 _LARGEST_SHARED = 64 * 1024
 
 
-def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) -> Span:
-    if not _SPAN.issuperset(span):
-        raise Unreadable("an unknown field")
-    get = span.get
-    trace_id, span_id = span["traceId"], span["spanId"]
+def _span(span: PlainSpan[_Value], resource: Resource, scope: Scope, strict: bool) -> Span:
+    trace_id, span_id, parent = span.traceId, span.spanId, span.parentSpanId
     if len(trace_id) != 32 or len(span_id) != 16 or not are_ids(trace_id, span_id):
         raise Unreadable("not as OTLP/JSON writes it")
-    parent = get("parentSpanId")
-    parent = read_id(parent, SPAN_ID_BYTES, True) if parent is not None else ""
-    kind, name, trace_state = get("kind", 0), get("name", ""), get("traceState")
-    if parent is None or type(kind) is not int or not 0 <= kind <= 5 or type(name) is not str:
+    if parent is not None:
+        parent = read_id(parent, SPAN_ID_BYTES, True)
+        if parent is None:
+            raise Unreadable("not as OTLP/JSON writes it")
+    kind = span.kind
+    if not 0 <= kind <= 5:
         raise Unreadable("not as OTLP/JSON writes it")
     attributes: dict[str, Any] = {}
-    for pair in _list(get("attributes", _NONE)):
-        value = pair["value"]
-        text = value.get("stringValue")
-        if type(text) is str:
-            attributes[pair["key"]] = text
-        elif type(number := value.get("intValue")) is str and number.isdecimal() and len(number) < 20:
-            attributes[pair["key"]] = int(number)
-        elif type(number := value.get("doubleValue")) is float:
-            attributes[pair["key"]] = number
-        elif "arrayValue" in value:
-            attributes[pair["key"]] = _array(value, strict)
+    for pair in span.attributes:
+        value = pair.value
+        text = value.stringValue
+        if text is not UNSET:
+            attributes[pair.key] = text
+        elif type(number := value.intValue) is str and number.isdecimal() and len(number) < 20:
+            attributes[pair.key] = int(number)
+        elif type(number := value.doubleValue) is float:
+            attributes[pair.key] = number
         else:
-            attributes[pair["key"]] = _value(value, strict)
-    "".join(attributes)  # refuses a key that is no text
+            attributes[pair.key] = _value(value, strict)
     events: list[SpanEvent] = []
     links: list[SpanLink] = []
     lost_events = lost_links = 0
-    if "events" in span and span["events"] is not None:
-        events, lost_events = read_events(_exact(span["events"]), strict)
-    if "links" in span and span["links"] is not None:
-        links, lost_links = read_links(_exact(span["links"]), strict)
-    lost = _NOTHING_LOST
-    if not _COUNTS.isdisjoint(span):
-        attributes_lost, events_lost, links_lost = (read_count(get(name), True) for name in _LOST)
+    if span.events is not None:
+        events, lost_events = read_events(_exact(span.events), strict)
+    if span.links is not None:
+        links, lost_links = read_links(_exact(span.links), strict)
+    lost, code, message = _NOTHING_LOST, "unset", ""
+    counts = (span.droppedAttributesCount, span.droppedEventsCount, span.droppedLinksCount)
+    if counts != _UNKNOWN:
+        attributes_lost, events_lost, links_lost = (read_count(count, True) for count in counts)
         lost = attributes_lost, events_lost, links_lost
-    code, message = _status(get("status"))
-    if trace_state is not None and type(trace_state) is not str:
-        raise Unreadable("the trace state is no text")
+    if span.status:
+        code, message = _status(span.status)
+    elif span.status is not None and type(span.status) is not dict:
+        raise Unreadable("an unknown status")
     return Span(
         trace_id=trace_id.lower(),
         span_id=span_id.lower(),
         parent_span_id=parent or None,
-        name=name,
+        name=span.name,
         kind=KINDS[kind],
-        start_ns=read_time(get("startTimeUnixNano"), True),
-        end_ns=read_time(get("endTimeUnixNano"), True),
+        start_ns=read_time(span.startTimeUnixNano, True),
+        end_ns=read_time(span.endTimeUnixNano, True),
         attributes=attributes,
         events=events,
         links=links,
         status_code=code,
         status_message=message,
-        trace_state=trace_state or "",
+        trace_state=span.traceState or "",
         dropped_attributes=lost[0],
         dropped_events=lost[1] + lost_events,
         dropped_links=lost[2] + lost_links,
@@ -169,8 +192,7 @@ def _span(span: dict[str, Any], resource: Resource, scope: Scope, strict: bool) 
     )
 
 
-_LOST = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount")
-_COUNTS = frozenset(_LOST)
+_UNKNOWN = (None, None, None)
 _NOTHING_LOST = (0, 0, 0)
 
 
@@ -187,8 +209,6 @@ _NO_SPAN = "0" * 16
 
 
 def _status(status: Any) -> tuple[str, str]:
-    if not status and (status is None or type(status) is dict):
-        return "unset", ""
     code, message = status.get("code"), status.get("message")
     found = STATUS_OF.get(code or 0) if type(code) in (int, str, type(None)) else None
     if found is None or not _STATUS.issuperset(status) or not (message is None or type(message) is str):
@@ -196,20 +216,23 @@ def _status(status: Any) -> tuple[str, str]:
     return found, message or ""
 
 
-def _value(value: dict[str, Any], strict: bool) -> Any:
-    """A value that is no text: the general reader's, where nothing in it may have lost a digit."""
-    if len(value) > 1 or not _VALUE.issuperset(value):
+def _value(value: _Value, strict: bool) -> Any:
+    """A value that is no text; a list is mostly one of texts. Else the general reader's, where no digit was lost."""
+    array = value.arrayValue
+    if array is not UNSET:
+        try:
+            found = [item["stringValue"] for item in array["values"]]
+            if all(type(item) is str for item in found):
+                return found
+        except (KeyError, TypeError):
+            pass
+    given = {name: inner for name in _KINDS if (inner := getattr(value, name)) is not UNSET}
+    if len(given) > 1:
         raise Unreadable("not as OTLP/JSON writes it")
-    return read_value(_exact(value), strict)
+    return read_value(_exact(given), strict)
 
 
-def _array(value: dict[str, Any], strict: bool) -> Any:
-    """A list; most are of texts."""
-    try:
-        found = [item["stringValue"] for item in value["arrayValue"]["values"]]
-    except (KeyError, TypeError):
-        return _value(value, strict)
-    return found if all(type(item) is str for item in found) else _value(value, strict)
+_KINDS = _Value.__struct_fields__
 
 
 def _exact(value: Any) -> Any:
