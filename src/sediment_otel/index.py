@@ -31,16 +31,17 @@ from .vocabulary import SpanRole
 class SpanEntry(NamedTuple):
     """One span of the input, as the first pass saw it. Ordinals count spans from 0 in the order of the input.
 
-    Times are `storable_time`s."""
+    Times are `storable_time`s, bits are 0 or 1: SQLite takes whole numbers in far less time than booleans.
+    """
 
     ordinal: int
     trace_id: str
     span_id: str
     parent_span_id: str | None
     role: str
-    has_output: bool
-    has_message: bool
-    failed: bool
+    has_output: int
+    has_message: int
+    failed: int
     session: str | None
     session_source: str
     response_id: str | None
@@ -54,8 +55,8 @@ class RecordEntry(NamedTuple):
     position: int
     trace_id: str | None
     span_id: str | None
-    has_output: bool
-    has_message: bool
+    has_output: int
+    has_message: int
     session: str | None
     response_id: str | None
     time_ns: int | None
