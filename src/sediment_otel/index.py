@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .dialects.base import LogCall
 from .dialects.registry import log_calls
 from .telemetry import LogRecord, Span
-from .translate.select import LATE_NS, Decision, Glimpse, decide
+from .translate.select import LATE_NS, STANDS_ALONE, Decision, Glimpse, decide
 from .vocabulary import SpanRole
 
 
@@ -239,7 +239,7 @@ _TRACES = (
     " session_source, response_id, start_ns, end_ns FROM spans WHERE trace_id IN"
     " (SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) > 1) ORDER BY trace_id, ordinal"
 )
-_ALONE = Resolved(Decision())
+_ALONE = Resolved(STANDS_ALONE)
 
 
 class IndexReader:

@@ -23,7 +23,8 @@ from .telemetry import Batch, LogRecord, Rejected, Span
 from .translate.call import Context, Translation, translate_subject
 from .translate.glimpse import glimpse_light, glimpse_span, record_bits, record_session
 from .translate.identity import usable_id
-from .translate.select import Glimpse
+from .translate.result import NOTHING
+from .translate.select import STANDS_ALONE, Glimpse
 from .vocabulary import Outcome, SkipReason, SpanRole
 
 
@@ -136,7 +137,9 @@ def second_pass(
 def translate_resolved(span: Span, settings: Settings, resolved: Resolved, complete: Complete = None) -> Translation:
     """One span with what the first pass found for it."""
     decision = resolved.decision
-    context = Context(decision.session, decision.session_source, decision.wrapper)
+    context = NOTHING
+    if decision is not STANDS_ALONE:
+        context = Context(decision.session, decision.session_source, decision.wrapper)
     return translate_subject(resolved_subject(span, resolved, complete), settings, context)
 
 

@@ -151,7 +151,7 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                 len(result) < _SHORT and result.strip() in SENTINELS
             ):
                 return None
-            parts[parts.index(part)] = ToolResult(call_id, result)
+            parts[0 if len(parts) == 1 else parts.index(part)] = ToolResult(call_id, result)
             surplus += 2
     return Decoded(messages, surplus if bare else _settled(messages, surplus, answer))
 

@@ -182,6 +182,8 @@ def _is_varint_framed(head: bytes) -> bool:
 # JSON -------------------------------------------------------------------------------------------------
 
 _TOKEN = re.compile(rb'\\[\s\S]|["{}\[\]]')
+#: Bytes of a line from which on copying it costs more than a look whether it has to be.
+_WORTH_A_LOOK = 4096
 
 
 def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
@@ -210,7 +212,7 @@ def _scan_json(reader: _Reader, end: int | None) -> Iterator[Document]:
                 continue
             pending = _Pending()
         if not pending.size:
-            whole = len(line) > CHUNK and line[:1] == b"{" and line[-2:] == b"}\n"
+            whole = len(line) > _WORTH_A_LOOK and line[:1] == b"{" and line[-2:] == b"}\n"
             text = line if whole else line.strip(_BLANK)  # a long line is not copied for the sake of its newline
             if number == 1 and offset == 0:
                 text = text.removeprefix(_BOM)
