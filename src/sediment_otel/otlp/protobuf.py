@@ -90,8 +90,8 @@ def _attributes(pairs: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for pair in pairs:
         value = pair.value
-        text = value.string_value  # the commonest kind; "" is also what every other kind shows here
-        out[pair.key] = text or _value(value)
+        # The commonest kinds; every other kind shows "" and 0 here.
+        out[pair.key] = value.string_value or value.int_value or _value(value)
     return out
 
 
