@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
-from .conversion import NAMED_UNREAD, Silent, Stretch, Unread, batches_of, first_look, hear, stretches
+from .conversion import Silent, hear
 from .genai import Subject
 from .index import IndexReader, Resolved, TraceIndex
+from .passes import NAMED_UNREAD, Stretch, Unread, batches_of, first_look, stretches
 from .pipeline import Entries, log_subject, resolved_subject, unreadable
 from .scratch import scratch
 from .settings import Settings
