@@ -21,6 +21,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from .dialects.base import LogCall
 from .dialects.registry import log_calls
 from .telemetry import LogRecord, Span
@@ -47,6 +49,8 @@ class SpanEntry(NamedTuple):
     response_id: str | None
     start_ns: int | None
     end_ns: int | None
+    user: str | None
+    user_source: str
 
 
 class RecordEntry(NamedTuple):
@@ -83,12 +87,12 @@ class Resolved:
 _SCHEMA = """
 CREATE TABLE spans (ordinal INTEGER PRIMARY KEY, trace_id TEXT, span_id TEXT, parent_span_id TEXT, role TEXT,
     has_output INT, has_message INT, failed INT, session TEXT, session_source TEXT, response_id TEXT,
-    start_ns INT, end_ns INT);
+    start_ns INT, end_ns INT, user TEXT, user_source TEXT);
 CREATE TABLE records (position INTEGER PRIMARY KEY, trace_id TEXT, span_id TEXT, has_output INT, has_message INT,
     session TEXT, response_id TEXT, time_ns INT, payload BLOB, owner INT);
 CREATE TABLE lenders (trace_id TEXT, parent_span_id TEXT, payload BLOB);
 CREATE TABLE decisions (ordinal INTEGER PRIMARY KEY, wrapper INT, session TEXT, session_source TEXT,
-    records INT, lenders INT, repeated INT);
+    user TEXT, user_source TEXT, repeated INT);
 """
 
 _MAX = 2**63 - 1
@@ -127,7 +131,7 @@ class TraceIndex:
         before: tuple[int, int] = (0, 0),
     ) -> None:
         """Take entries. Ordinals and positions count on from `before`, and must be unique over the whole input."""
-        self._db.executemany(f"INSERT INTO spans VALUES ({before[0]}+?,?,?,?,?,?,?,?,?,?,?,?,?)", spans)
+        self._db.executemany(f"INSERT INTO spans VALUES ({before[0]}+?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", spans)
         self._db.executemany(f"INSERT INTO records VALUES ({before[1]}+?,?,?,?,?,?,?,?,?,NULL)", records)
         self._db.executemany("INSERT INTO lenders VALUES (?,?,?)", lenders)
 
@@ -205,11 +209,9 @@ class TraceIndex:
             if decision is None and not again:
                 continue
             decision = decision or Decision()
-            found.append((glimpse.ordinal, decision.wrapper, decision.session, decision.session_source, again))
+            found.append((glimpse.ordinal, *msgspec.structs.astuple(decision), again))
         if found:
-            self._db.executemany(
-                "INSERT INTO decisions (ordinal, wrapper, session, session_source, repeated) VALUES (?,?,?,?,?)", found
-            )
+            self._db.executemany("INSERT INTO decisions VALUES (?,?,?,?,?,?,?)", found)
 
     def has_orphans(self) -> bool:
         """Whether there are log records that belong to no span."""
@@ -236,7 +238,7 @@ class TraceIndex:
 #: A span that is alone in its trace has nothing to decide.
 _TRACES = (
     "SELECT trace_id, ordinal, span_id, parent_span_id, role, has_output, has_message, failed, session,"
-    " session_source, response_id, start_ns, end_ns FROM spans WHERE trace_id IN"
+    " session_source, response_id, start_ns, end_ns, user, user_source FROM spans WHERE trace_id IN"
     " (SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) > 1) ORDER BY trace_id, ordinal"
 )
 _ALONE = Resolved(STANDS_ALONE)
@@ -251,7 +253,8 @@ class IndexReader:
         self._has_lenders = self._db.execute("SELECT 1 FROM lenders LIMIT 1").fetchone()
         self._rows = iter(
             self._db.execute(
-                "SELECT ordinal, wrapper, session, session_source FROM decisions WHERE ordinal >= ? AND ordinal <= ?"
+                "SELECT ordinal, wrapper, session, session_source, user, user_source FROM decisions"
+                " WHERE ordinal >= ? AND ordinal <= ?"
                 " ORDER BY ordinal",
                 (first, _MAX if last is None else last),
             )
@@ -268,7 +271,7 @@ class IndexReader:
         while row is not None and row[0] < ordinal:
             row = self._next = next(self._rows, None)
         if row is not None and row[0] == ordinal:
-            decision = Decision(bool(row[1]), row[2], row[3] or "")
+            decision = Decision(bool(row[1]), *row[2:])
         elif not self._has_records and not self._has_lenders:
             return _ALONE
         else:

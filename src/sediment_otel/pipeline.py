@@ -96,6 +96,8 @@ def _entry(seen: Glimpse, trace_id: str, start_ns: int | None, end_ns: int | Non
         seen.response_id,
         storable_time(start_ns),
         storable_time(end_ns),
+        seen.user,
+        seen.user_source,
     )
 
 
@@ -139,7 +141,7 @@ def translate_resolved(span: Span, settings: Settings, resolved: Resolved, compl
     decision = resolved.decision
     context = NOTHING
     if decision is not STANDS_ALONE:
-        context = Context(decision.session, decision.session_source, decision.wrapper)
+        context = Context.of(decision)
     return translate_subject(resolved_subject(span, resolved, complete), settings, context)
 
 

@@ -76,7 +76,7 @@ class Traces:
             index.close()
 
     def _walked(self, subject: Subject, decision: Decision) -> Walked:
-        context = Context(decision.session, decision.session_source, decision.wrapper)
+        context = Context.of(decision)
         return Walked(subject, decision, translate_subject(subject, self.settings, context, whole=True))
 
     def _look(self, index: TraceIndex, progress: Callable[[str, int], None] | None) -> list[tuple[Stretch, int]]:

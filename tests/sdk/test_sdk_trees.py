@@ -35,6 +35,7 @@ class Node:
     answer: bool
     asks: bool
     session: str | None
+    user: str | None
     response: str | None
     failed: bool
 
@@ -47,6 +48,7 @@ def nodes() -> st.SearchStrategy[list[Node]]:
         answer=st.booleans(),
         asks=st.sampled_from([True, True, False]),
         session=st.sampled_from(["s", "s", "t", None]),
+        user=st.sampled_from(["u", "v", None, None]),
         response=st.sampled_from([None, None, "r", "q"]),
         failed=st.sampled_from([False, False, False, True]),
     )
@@ -55,6 +57,8 @@ def nodes() -> st.SearchStrategy[list[Node]]:
 
 def attributes_of(node: Node, number: int) -> dict[str, Any]:
     more: dict[str, Any] = {} if node.session is None else {"session.id": node.session}
+    if node.user is not None:
+        more["user.id"] = node.user
     if node.role == "other":
         return more | {"http.request.method": "GET"}
     if node.response is not None:

@@ -73,7 +73,10 @@ def _common() -> Iterator[str]:
     yield from _fields(gen_ai.DIALECT)
     yield f"Session: attributes that the user configured, {_keys((SESSION_KEY,))}, the dialect's own keys, then"
     yield f"{_keys(SESSION_KEYS_BEHIND)}, `session_id` inside `metadata`, the nearest ancestor span, the resource.\n"
-    yield f"User: {_keys(USER_KEYS)}, then the dialect's own keys.\n"
+    yield (
+        f"User: {_keys(USER_KEYS)}, then the dialect's own keys. A call that takes its session from an ancestor span "
+        "takes the user from there, too, or from a span in between.\n"
+    )
 
 
 def _section(dialect: Dialect) -> Iterator[str]:

@@ -204,6 +204,12 @@ def session_keys(dialect: str) -> tuple[str, ...]:
     return known.session_keys if known is not None and known.session_keys else PRODUCT_SESSION_KEYS
 
 
+def user_keys(dialect: str) -> tuple[str, ...]:
+    """The keys under which a dialect names the user."""
+    known = BY_NAME.get(dialect)
+    return known.user_keys if known is not None else ()
+
+
 def lends_ids(span: Span) -> bool:
     """Whether the span is no call itself but may supply an id that its parent call lacks."""
     return any(test(span) for test in _LENDING)

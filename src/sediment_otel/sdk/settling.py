@@ -32,7 +32,7 @@ from ..telemetry import LogRecord, Span
 from ..translate.call import Context
 from ..translate.glimpse import glimpse_span, record_bits, record_session, session_of
 from ..translate.identity import usable_id
-from ..translate.select import LATE_NS, STANDS_ALONE, Glimpse, decide
+from ..translate.select import LATE_NS, STANDS_ALONE, Decision, Glimpse, decide
 from ..vocabulary import SpanRole
 from .trees import Call, Tree, Trees, below
 
@@ -365,13 +365,12 @@ class Settling:
             numbered = [msgspec.structs.replace(g, ordinal=n) for n, g in enumerate(nest.values())]
             mine = next(n for n, g in enumerate(numbered) if g.span_id == span.span_id)
             decision = decide(numbered).get(mine, STANDS_ALONE)
-        session, source = decision.session, decision.session_source
         if call.session is not None:
-            session, source = call.session, BAGGAGE
+            decision = Decision(decision.wrapper, call.session, BAGGAGE)
         records = tuple(sorted(call.records, key=lambda record: record.time_ns or record.observed_ns or 0))
         subject = Subject(span, records, tuple(tree.lenders.pop(span.span_id, ())), content=call.content)
         incomplete = forced and open_above and (call.glimpse.session is None or not call.glimpse.has_output)
-        self._ready.append(Ready(subject, Context(session, source, decision.wrapper, incomplete)))
+        self._ready.append(Ready(subject, Context.of(decision, incomplete)))
 
     # -- records and completions
 

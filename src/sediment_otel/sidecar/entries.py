@@ -22,7 +22,7 @@ from ..translate.identity import usable_id
 from ..vocabulary import SpanRole
 
 #: Raised whenever the meaning of an entry changes: entries of another version are made anew from the body.
-VERSION = 1
+VERSION = 2
 
 
 class SpanSeen(msgspec.Struct, array_like=True):
@@ -43,6 +43,8 @@ class SpanSeen(msgspec.Struct, array_like=True):
     end_ns: int | None
     lends: bool
     digest: bytes
+    user: str | None
+    user_source: str
 
 
 class RecordSeen(msgspec.Struct, array_like=True):
@@ -120,6 +122,8 @@ def _span(index: int, span: Span, settings: Settings) -> SpanSeen:
         storable_time(span.end_ns),
         span.parent_span_id is not None and lends_ids(span),
         digest(span) if seen.role is SpanRole.CALL else b"",
+        seen.user,
+        seen.user_source,
     )
 
 

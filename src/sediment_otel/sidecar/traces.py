@@ -407,6 +407,8 @@ def _glimpse(node: Node) -> Glimpse:
         seen.response_id,
         seen.start_ns,
         seen.end_ns,
+        seen.user,
+        seen.user_source,
     )
 
 

@@ -301,7 +301,7 @@ class Translator:
         if known.duplicate:
             return Translation(Outcome.SKIPPED, span, detect(span), SkipReason.DUPLICATE, "sent again")
         decision = known.decision
-        context = Context(decision.session, decision.session_source, decision.wrapper, known.incomplete)
+        context = Context.of(decision, known.incomplete)
         records = [item for item in map(self._item, (r.place for r in known.records)) if type(item) is LogRecord]
         siblings = [item for item in map(self._item, known.siblings) if type(item) is Span]
         subject = Subject(span, tuple(records), tuple(siblings))

@@ -116,13 +116,16 @@ def _make(subject: Subject, settings: Settings, context: Context, reading: Readi
         session_keys(detection.dialect),
         invalid,
     )
+    inherited_user: tuple[str, str] | None = None
     if session is None and context.session_id is not None:
         session = (context.session_id, context.session_source or "ancestor span")
+        if context.user_id is not None:
+            inherited_user = (context.user_id, context.user_source)
     if session is None:
         session = _resource_session(span, subject.records, invalid)
     if session is None and settings.session_id is not None:
         session = (settings.session_id, "--session-id")
-    user = identity.own_user(holders, dialect.user_keys if dialect else (), invalid)
+    user = identity.own_user(holders, dialect.user_keys if dialect else (), invalid) or inherited_user
     losses += [Loss(LossCode.INVALID_ID, f"/{key}") for key in invalid]
     if session is None:
         note = "no attribute, ancestor or resource names a session"

@@ -18,6 +18,7 @@ from ..dialects.registry import (
     session_keys,
     shows_no_sign,
     span_join_id,
+    user_keys,
 )
 from ..genai import Detection, Subject
 from ..otlp.light import LightSpan
@@ -49,8 +50,18 @@ def glimpse_span(ordinal: int, span: Span, settings: Settings) -> Glimpse:
     detection = detect(span)
     session = session_of(span.attributes, settings, detection.dialect)
     value, source = session if session is not None else (None, "")
+    user, user_source = user_of(span.attributes, detection.dialect) or (None, "")
     if detection.role is not SpanRole.CALL:
-        return Glimpse(ordinal, span.span_id, span.parent_span_id, detection.role, session=value, session_source=source)
+        return Glimpse(
+            ordinal,
+            span.span_id,
+            span.parent_span_id,
+            detection.role,
+            session=value,
+            session_source=source,
+            user=user,
+            user_source=user_source,
+        )
     has_output, has_message = bits(Subject(span), detection)
     return Glimpse(
         ordinal,
@@ -65,6 +76,8 @@ def glimpse_span(ordinal: int, span: Span, settings: Settings) -> Glimpse:
         identity.usable_id(span_join_id(span, detection.dialect)),
         span.start_ns,
         span.end_ns,
+        user,
+        user_source,
     )
 
 
@@ -89,8 +102,21 @@ def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse 
         keys = (*settings.session_attributes, *keys)
     session = identity.session_under(keys, ({key: span.text(place(key)) for key in keys},), []) if keys else None
     value, source = session if session is not None else (None, "")
+    user, user_source = None, ""
+    if layout.names_user:
+        names = {key: span.text(place(key)) for key in identity.USER_KEYS}
+        user, user_source = identity.own_user((names,), (), []) or (None, "")
     if role is not SpanRole.CALL:
-        return Glimpse(ordinal, span.span_id, span.parent_span_id, role, session=value, session_source=source)
+        return Glimpse(
+            ordinal,
+            span.span_id,
+            span.parent_span_id,
+            role,
+            session=value,
+            session_source=source,
+            user=user,
+            user_source=user_source,
+        )
     if span.size(place(gen_ai.OUTPUT_MESSAGES)) < _MORE_THAN_EMPTY:
         return None
     return Glimpse(
@@ -106,6 +132,8 @@ def glimpse_light(ordinal: int, span: LightSpan, settings: Settings) -> Glimpse 
         identity.usable_id(span.text(place("gen_ai.response.id"))),
         span.start_ns,
         span.end_ns,
+        user,
+        user_source,
     )
 
 
@@ -130,6 +158,11 @@ def record_bits(record: LogRecord) -> tuple[bool, bool]:
 def session_of(attributes: Mapping[str, Any], settings: Settings, dialect: str = "") -> tuple[str, str] | None:
     """The session that attributes name themselves, with its key."""
     return identity.own_session((attributes,), settings.session_attributes, session_keys(dialect), [])
+
+
+def user_of(attributes: Mapping[str, Any], dialect: str) -> tuple[str, str] | None:
+    """The user that a span's attributes name themselves, with the key."""
+    return identity.own_user((attributes,), user_keys(dialect), [])
 
 
 def record_session(record: LogRecord, settings: Settings) -> tuple[str, str] | None:

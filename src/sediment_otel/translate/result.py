@@ -11,10 +11,11 @@ from ..facts import InferenceCall
 from ..genai import Detection, Loss, Reading
 from ..telemetry import Span
 from ..vocabulary import Outcome, SkipReason
+from .select import Decision
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What was found outside the span: the session (and where) of its nearest ancestor that has one.
+    """What was found outside the span: the session of its nearest ancestor that has one, the user there, and where.
 
     `wrapper` is what the leaf rule decided for a span of several in one nest. `incomplete` says that
     ancestors were still open when this was decided.
@@ -24,6 +25,20 @@ class Context(msgspec.Struct, frozen=True):
     session_source: str = ""
     wrapper: bool = False
     incomplete: bool = False
+    user_id: str | None = None
+    user_source: str = ""
+
+    @classmethod
+    def of(cls, decision: Decision, incomplete: bool = False) -> Context:
+        """What the tree decided."""
+        return cls(
+            decision.session,
+            decision.session_source,
+            decision.wrapper,
+            incomplete,
+            decision.user,
+            decision.user_source,
+        )
 
 
 NOTHING = Context()

@@ -37,14 +37,22 @@ class Glimpse(msgspec.Struct, frozen=True):
     response_id: str | None = None
     start_ns: int | None = None
     end_ns: int | None = None
+    user: str | None = None
+    user_source: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What the tree says about a call: whether it is a wrapper, and the session that it inherits."""
+    """What the tree says about a call: whether it is a wrapper, and the session that it inherits, with the user.
+
+    A user is inherited with a session alone, from the ancestor that has it or one in between: a call that names its
+    session is decided without waiting for its ancestors.
+    """
 
     wrapper: bool = False
     session: str | None = None
     session_source: str = ""
+    user: str | None = None
+    user_source: str = ""
 
 
 STANDS_ALONE = Decision()
@@ -69,9 +77,9 @@ def decide(spans: Sequence[Glimpse]) -> dict[int, Decision]:
         if span.role is not SpanRole.CALL:
             continue
         wrapper = span.span_id in wrappers
-        session, source = (None, "") if span.session or wrapper else _inherited(span, by_id)
-        if wrapper or session is not None:
-            found[span.ordinal] = Decision(wrapper, session, source)
+        decision = Decision(wrapper) if span.session or wrapper else _inherited(span, by_id)
+        if wrapper or decision.session is not None:
+            found[span.ordinal] = decision
     return found
 
 
@@ -163,11 +171,15 @@ def _judge(nest: list[Glimpse], inner: dict[str, list[Glimpse]], outer: dict[str
     return found
 
 
-def _inherited(span: Glimpse, by_id: dict[str, Glimpse]) -> tuple[str | None, str]:
+def _inherited(span: Glimpse, by_id: dict[str, Glimpse]) -> Decision:
+    user: str | None = None
+    user_source = ""
     for ancestor in _ancestors(span, by_id):
+        if user is None and ancestor.user is not None:
+            user, user_source = ancestor.user, f"ancestor span {ancestor.user_source}"
         if ancestor.session is not None:
-            return ancestor.session, f"ancestor span {ancestor.session_source}"
-    return None, ""
+            return Decision(False, ancestor.session, f"ancestor span {ancestor.session_source}", user, user_source)
+    return STANDS_ALONE
 
 
 #: The nearest call around a call in the same nest, for those who judge spans that arrive one by one.

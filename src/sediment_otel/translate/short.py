@@ -66,14 +66,16 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
     ready: dict[str, Any] = {}
     invalid: list[str] = []
     holders = (attributes,)
-    session_id, user = context.session_id, None
+    session_id, user_id = context.session_id, context.user_id
     try:
         if layout.sessions or layout.has_metadata or settings.session_attributes:
             keys = (*settings.session_attributes, *layout.sessions)
             session = identity.session_under(keys, holders, invalid)
-            session_id = session[0] if session is not None else session_id
+            if session is not None:
+                session_id, user_id = session[0], None
         if layout.names_user:
             user = identity.own_user(holders, (), invalid)
+            user_id = user[0] if user is not None else user_id
         if session_id is None or invalid:
             return None
         inputs, outputs = _messages(attributes, ready, calls_last=span.scope.name in gen_ai.CALLS_FIRST)
@@ -97,7 +99,7 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
         inference_call_id=call_id,
         org_id=settings.org,
         session_id=session_id,
-        user_id=user[0] if user is not None else None,
+        user_id=user_id,
         gateway_provider=gateway,
         model_provider=None if provider in identity.NO_PROVIDER else provider,
         model=model,

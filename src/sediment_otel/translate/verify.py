@@ -18,7 +18,7 @@ def verify_call(subject: Subject, settings: Settings, decision: Decision) -> lis
 
     A subject that gives no fact has nothing to compare.
     """
-    context = Context(decision.session, decision.session_source, decision.wrapper)
+    context = Context.of(decision)
     found = translate_subject(subject, settings, context)
     if found.encoded is None:
         return []
