@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,9 @@ class Postgres:
             nobody = pwd.getpwnam("nobody")
             self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
             os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
+            if not all(folder.stat().st_mode & stat.S_IXOTH for folder in home.resolve().parents):
+                # The checkout lies where only its owner may go: the programs come to the other user.
+                self.home = shutil.copytree(home, self._folder / "programs", symlinks=True)
         data = self._folder / "data"
         self._run("initdb", "-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
         # Nobody needs these rows after a power cut.

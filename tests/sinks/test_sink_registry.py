@@ -52,11 +52,16 @@ def test_a_file_url_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "facts", "facts.txt", "facts.gz", "jsonl", "ftp://host/facts.txt", "\x00", "\x00.db", "."]
+    "name", ["", "facts", "facts.txt", "facts.gz", "jsonl", "ftp://host/facts.txt", "\x00", "\x00.db"]
 )
 def test_an_unknown_name_is_told_what_is_accepted(name: str) -> None:
     with pytest.raises(SinkError, match=r"accepted are - .*FILE\.jsonl.*FILE\.db"):
         open_sink(name)
+
+
+def test_a_directory_is_called_one() -> None:
+    with pytest.raises(SinkError, match=r"\.: is a directory; name a file in it"):
+        open_sink(".")
 
 
 def test_a_url_with_a_password_is_not_repeated() -> None:
