@@ -117,7 +117,11 @@ class Postgres:
             os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
             if not all(folder.stat().st_mode & stat.S_IXOTH for folder in home.resolve().parents):
                 # The checkout lies where only its owner may go: the programs come to the other user.
-                self.home = shutil.copytree(home, self._folder / "programs", symlinks=True)
+                package, programs = home.parent, self._folder / "programs"
+                for each in package.parent.glob(f"{package.name}*"):  # its libraries stand beside it
+                    if each.is_dir():
+                        shutil.copytree(each, programs / each.name, symlinks=True)
+                self.home = programs / package.name / home.name
         data = self._folder / "data"
         self._run("initdb", "-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
         # Nobody needs these rows after a power cut.
