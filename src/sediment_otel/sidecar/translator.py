@@ -37,7 +37,7 @@ from .journal import DONE, FREE, WAITING, connect, unpacked
 from .traces import FACT, Found, Pending, Place, Traces
 
 #: What goes into one transaction of the store, at most (a single request may be larger).
-GROUP_BYTES = 8 * 1024 * 1024
+GROUP_BYTES = 2 * 1024 * 1024
 GROUP_REQUESTS = 64
 #: Decoded requests that are kept because log records or lenders in them may be asked for again.
 CACHE_BYTES = 16 * 1024 * 1024
@@ -62,6 +62,17 @@ class Done:
     translated: list[int] = field(default_factory=list)
     free: list[int] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A transaction of the store that is on its way: `wait` ends with it."""
+
+    rows: list[tuple[int, int, Row]]
+    finished: list[int]
+    used: list[Pending]
+    done: Done
+    wait: Callable[[], object]
 
 
 @dataclass(slots=True)
@@ -251,19 +262,23 @@ class Translator:
         size = 0
         finished: list[int] = []
         used: list[Pending] = []
+        begun: _Begun | None = None
         for number in group:
             for index, row in self._rows(number, found):
                 rows.append((number, index, row))
                 if row.delivery is not None:
                     size += len(row.delivery.encoded)
                 if size >= GROUP_BYTES:
-                    self._commit(rows, finished, used, now)
+                    # All of the group is decided: translating goes on while the device takes what came before.
+                    self._end(begun, now)
+                    begun = self._begin(rows, finished, used)
                     rows, finished, used, size = [], [], [], 0
             finished.append(number)
             used += records_of.get(number, ())
             if not self._traces.waits_for_records(number):
                 self._drop_cached(number)
-        self._commit(rows, finished, used, now)
+        self._end(begun, now)
+        self._end(self._begin(rows, finished, used), now)
 
     def _rows(self, number: int, found: dict[Place, Found]) -> Iterable[tuple[int, Row]]:
         if self._attempts.given_up(number):
@@ -315,14 +330,22 @@ class Translator:
 
     # -- committing
 
-    def _commit(self, rows: list[tuple[int, int, Row]], finished: list[int], used: list[Pending], now: float) -> None:
-        """Outcomes to the store, then the word to the journal. Raises `SinkError`; nothing is lost by that."""
+    def _begin(self, rows: list[tuple[int, int, Row]], finished: list[int], used: list[Pending]) -> _Begun | None:
+        """Outcomes on their way to the store. Raises `SinkError`; nothing is lost by that."""
         if not rows and not finished:
+            return None
+        wait = self._store_rows([row for _, _, row in rows], finished)
+        return _Begun(rows, finished, used, Done(translated=list(finished)), wait)
+
+    def _end(self, begun: _Begun | None, now: float) -> None:
+        """The outcomes are in the store: the word to the journal. Raises `SinkError`; nothing is lost by that."""
+        if begun is None:
             return
-        done = Done(translated=list(finished))
-        self._store_rows([row for _, _, row in rows], finished, done)
+        begun.wait()
+        finished, used, done = begun.finished, begun.used, begun.done
         outcomes: dict[int, dict[int, str]] = {number: {} for number in finished}
-        for number, index, row in rows:
+        for number, index, row in begun.rows:
+            _count(row, done.counts)
             outcomes.setdefault(number, {})[index] = row.reason.value if row.reason is not None else FACT
         for number in finished:
             self._traces.settle(number, outcomes[number])
@@ -333,7 +356,8 @@ class Translator:
             self._free_if_done(number, now, done)
         self._report(done)
 
-    def _store_rows(self, rows: list[Row], finished: Iterable[int], done: Done) -> None:
+    def _store_rows(self, rows: list[Row], finished: Iterable[int]) -> Callable[[], object]:
+        """The rows into the store; what is returned waits until they are in it."""
         facts = [row for row in rows if row.delivery is not None]
         deliveries = [row.delivery for row in facts if row.delivery is not None]
         noted = [number for numbers in self._unconfirmed.values() for number in numbers]
@@ -345,9 +369,7 @@ class Translator:
                     settle(row, receipt)
             return [span_outcome(row) for row in rows]
 
-        self._store.commit(deliveries, outcomes, {self._note: json.dumps(noted)})
-        for row in rows:
-            _count(row, done.counts)
+        return self._store.commit_later(deliveries, outcomes, {self._note: json.dumps(noted)})
 
     def _free_if_done(self, number: int, now: float, done: Done) -> None:
         if number in self._held and not self._traces.waits_for_records(number) and not self._traces.lends(number):
@@ -388,7 +410,9 @@ class Translator:
                 rows, unused = self._log_calls(chosen)
             if unused:
                 done.counts["unused_log_records_total", ""] += unused
-            self._store_rows(rows, (), done)
+            self._store_rows(rows, ())()
+            for row in rows:
+                _count(row, done.counts)
             touched |= self._traces.unused(chosen)
         for number in {*over, *touched}:
             if number not in self._held or self._traces.waits_for_records(number):

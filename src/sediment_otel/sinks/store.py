@@ -19,6 +19,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -77,6 +78,9 @@ class Store(SinkBase):
         self.path = path
         self._options = options
         self._lock = threading.RLock()
+        #: The end of a transaction that another thread brings about, and that thread.
+        self._ending: Future[None] | None = None
+        self._ender: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = self._connect()
         self._process = os.getpid()
 
@@ -105,12 +109,45 @@ class Store(SinkBase):
     ) -> list[Receipt]:
         """`write`, `record_outcomes` (of what `outcomes` makes of the receipts) and notes, in one transaction."""
         with self._transaction() as database:
-            receipts = [_take(database, delivery) for delivery in batch]
-            for outcome in outcomes(receipts):
-                _record(database, outcome)
-            for key, value in notes.items():
-                database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"note:{key}", value))
-        return receipts
+            return _fill(database, batch, outcomes, notes)
+
+    def commit_later(
+        self,
+        batch: Sequence[Delivery],
+        outcomes: Callable[[list[Receipt]], Sequence[SpanOutcome]],
+        notes: Mapping[str, str],
+    ) -> Callable[[], list[Receipt]]:
+        """`commit`, while the caller goes on: what is returned waits for the end and gives the receipts.
+
+        Only the last step, which waits for the device, is another thread's. It raises `SinkError` where that failed,
+        and then nothing was written. Any other use of the store waits for the end, too.
+        """
+        with self._guarded() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                receipts = _fill(database, batch, outcomes, notes)
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+            if self._ender is None:
+                self._ender = ThreadPoolExecutor(1, "sediment-otel-store")
+            ending = self._ending = self._ender.submit(self._end, database)
+
+        def wait() -> list[Receipt]:
+            ending.result()
+            return receipts
+
+        return wait
+
+    def _end(self, database: sqlite3.Connection) -> None:
+        with explained(self.path):
+            try:
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
 
     def note(self, key: str) -> str | None:
         """What was noted under the key with the last commit that had it."""
@@ -138,6 +175,10 @@ class Store(SinkBase):
         if self._process != os.getpid():
             self._leave_to_parent()
         with self._lock, explained(self.path):
+            self._wait_for_end()
+            if self._ender is not None:
+                self._ender.shutdown()
+                self._ender = None
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
@@ -193,15 +234,38 @@ class Store(SinkBase):
         with self._lock, explained(self.path):
             if self._connection is None:
                 raise SinkError("is closed", self.path, "open the store again")
+            self._wait_for_end()
             yield self._connection
+
+    def _wait_for_end(self) -> None:
+        """Until no other thread ends a transaction; whether that went well is told to who began it."""
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            ending.exception()
 
     def _leave_to_parent(self) -> None:
         """In a forked child: a lock that another thread of the parent held is never given back here."""
         self._lock = threading.RLock()
+        self._ending = self._ender = None
         self._process = os.getpid()
         if self._connection is not None:
             _INHERITED.append(self._connection)
             self._connection = self._connect()
+
+
+def _fill(
+    database: sqlite3.Connection,
+    batch: Sequence[Delivery],
+    outcomes: Callable[[list[Receipt]], Sequence[SpanOutcome]],
+    notes: Mapping[str, str],
+) -> list[Receipt]:
+    """Facts, outcomes and notes into an open transaction."""
+    receipts = [_take(database, delivery) for delivery in batch]
+    for outcome in outcomes(receipts):
+        _record(database, outcome)
+    for key, value in notes.items():
+        database.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"note:{key}", value))
+    return receipts
 
 
 def read_facts(path: str, session_id: str | None = None, org: str | None = None) -> Iterator[bytes]:
