@@ -37,12 +37,12 @@ from .journal import DONE, FREE, WAITING, connect, unpacked
 from .traces import FACT, Found, Pending, Place, Traces
 
 #: What goes into one transaction of the store, at most (a single request may be larger).
-GROUP_BYTES = 2 * 1024 * 1024
+GROUP_BYTES = 4 * 1024 * 1024
 GROUP_REQUESTS = 64
 #: Decoded requests that are kept because log records or lenders in them may be asked for again.
 CACHE_BYTES = 16 * 1024 * 1024
 #: Spans that are remembered at most; requests past that wait in the journal.
-MOST_SPANS = 200_000
+MOST_SPANS = 120_000
 #: Log records wait this many windows for their span: SDKs send records every second, spans every five.
 RECORD_WINDOWS = 2.0
 #: A stream of records without spans is cut after so many windows, however young its last one is.

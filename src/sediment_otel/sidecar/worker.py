@@ -8,6 +8,7 @@ gone. A file lock keeps two translators off one journal when a killed parent is 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -66,6 +67,8 @@ def run(job: Job, parent: Connection, translate: Translate | None = None) -> Non
     """The process. Ends with `stop` from the parent, with the parent's end, or with an error on standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # what is remembered of traces is many objects that live for a minute
     lock = Lock(job.journal.with_name("translator.lock"))
     while not lock.acquire():
         if _told(parent, 0.02) is not None:

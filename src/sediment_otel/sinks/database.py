@@ -20,9 +20,12 @@ from .base import SinkError
 #: "SDOT", in the header of the file.
 APPLICATION_ID = 0x53444F54
 SCHEMA_VERSION = 1
-#: Facts are 2 to 30 KB: larger pages mean shorter overflow chains. A checkpoint every 16 MB of log.
+#: Facts are 2 to 30 KB: larger pages mean shorter overflow chains. A checkpoint every 128 MB of log: ids are random, so
+#: every fact changes some page of their index, and one that changed often is then moved once.
 PAGE_BYTES = 8192
-CHECKPOINT_PAGES = 2048
+CHECKPOINT_PAGES = 16384
+#: Pages that a writer keeps in memory, in KiB: the inner pages and many of the leaves of the index of ids.
+CACHE_KIB = 16 * 1024
 
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -113,6 +116,7 @@ def connect(path: str, *, busy_timeout: float, durable: bool) -> sqlite3.Connect
                 _create(connection, path, busy_timeout)
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     except BaseException:
         connection.close()
         raise
