@@ -37,7 +37,7 @@ from .journal import DONE, FREE, WAITING, connect, unpacked
 from .traces import FACT, Found, Pending, Place, Traces
 
 #: What goes into one transaction of the store, at most (a single request may be larger).
-GROUP_BYTES = 4 * 1024 * 1024
+GROUP_BYTES = 8 * 1024 * 1024
 GROUP_REQUESTS = 64
 #: Decoded requests that are kept because log records or lenders in them may be asked for again.
 CACHE_BYTES = 16 * 1024 * 1024

@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 PAGE_BYTES = 8192
 CHECKPOINT_PAGES = 16384
 #: Pages that a writer keeps in memory, in KiB: the inner pages and many of the leaves of the index of ids.
-CACHE_KIB = 16 * 1024
+CACHE_KIB = 32 * 1024
 
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
