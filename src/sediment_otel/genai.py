@@ -249,8 +249,6 @@ class Messages(msgspec.Struct, gc=False):
     source: str
     text: str | None = None
     typed: list[Any] | None = None
-    #: By how many bytes `text` is longer than `typed`, encoded, if it may stand in `raw` as it is.
-    surplus: int | None = None
     losses: list[Loss] = []
 
     def open(self) -> list[Message]:

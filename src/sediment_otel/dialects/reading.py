@@ -82,8 +82,7 @@ def messages_of(value: Any, source: str, *, answer: bool) -> Messages | None:
     if type(value) is str:
         decoded = decode_messages(value, answer=answer)
         if decoded is not None:
-            typed, surplus = decoded
-            return Messages(None, source, value, typed, surplus) if typed else None
+            return Messages(None, source, value, decoded.messages) if decoded.messages else None
     items, layers = opened_list(value)
     messages = [message for item in items for message in read_message(item)]
     if not messages:
@@ -96,7 +95,7 @@ def system_of(value: Any, source: str) -> Messages | None:
     if type(value) is str:
         typed = decode_system(value)
         if typed is not None:
-            return Messages(None, source, value, typed, 0) if typed else None
+            return Messages(None, source, value, typed) if typed else None
     opened_value, layers = opened(value)
     if type(opened_value) is str:
         parts: list[Any] = [{"type": "text", "content": opened_value}] if opened_value.strip() else []

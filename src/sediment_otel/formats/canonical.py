@@ -24,6 +24,12 @@ LONGEST_SENTINEL = max(map(len, SENTINELS))
 _SHORT = LONGEST_SENTINEL + 9
 
 
+#: Values that nest a little: the parser says so while it reads.
+_Leaf = str | int | float | bool | None
+_Flat = _Leaf | list[_Leaf] | dict[str, _Leaf]
+_Nested = _Leaf | list[_Flat] | dict[str, _Flat]
+
+
 class Text(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
     """A text part on the short way; it encodes as `facts.TextPart` does."""
 
@@ -44,6 +50,14 @@ class ToolCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown
     arguments: dict[str, Any]
 
 
+class FlatCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown_fields=True, gc=False):
+    """A tool call whose arguments nest a little at most."""
+
+    id: str
+    name: str
+    arguments: dict[str, _Nested]
+
+
 class ToolResponse(msgspec.Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True, gc=False):
     """A tool result as the GenAI form spells it."""
 
@@ -60,13 +74,14 @@ class ToolResult(msgspec.Struct, tag="tool_call_response", tag_field="type", gc=
 
 Role = Literal["system", "user", "assistant", "tool", "developer"]
 PartOnTheWay = Text | Reasoning | ToolCall | ToolResponse
+_BarePart = Text | Reasoning | FlatCall | ToolResponse
 
 
 class BareMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A message of role and parts alone, the usual one of a history. It encodes as `facts.InferenceMessage` does."""
 
     role: Role
-    parts: list[PartOnTheWay]
+    parts: list[_BarePart]
     finish_reason: None = None
 
 
@@ -97,11 +112,13 @@ _system = msgspec.json.Decoder(list[Text])
 _JSON_TEXT = frozenset('{["-0123456789tfn \t\r\n')
 _REFUSED = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
 _NULL_REASON = len(',"finish_reason":null')
+_SURPLUS_OF_RESULT = len("response") - len("result")
 _NULL_NAME = len(',"name":null')
 _NO_ID = frozenset({"", "None", "null"})
+_LONGEST_NO_ID = max(map(len, _NO_ID))
 #: Arguments and results stand in a part, in a list, in a message, in a list.
 _DEPTH_LEFT = MAX_DEPTH - 4
-_LEAVES = frozenset({str, int, float, bool, type(None)})
+_CONTAINERS = frozenset({dict, list})
 
 
 def decode_messages(text: str, *, answer: bool) -> Decoded | None:
@@ -122,49 +139,44 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
         except _REFUSED:
             return None
     surplus = -_NULL_REASON * len(messages)
+    ids: list[str] = []
     for message in messages:
         parts: list[Any] = message.parts
         for part in parts:
             kind = type(part)
             if kind is Text:
-                content = part.content
-                if len(content) < _SHORT and content.strip() in SENTINELS:
+                if len(part.content) < _SHORT and part.content.strip() in SENTINELS:
                     return None
-                continue
-            if kind is Reasoning:
+            elif kind is FlatCall:
+                ids.append(part.id)
+            elif kind is ToolResponse:
+                result = part.response
+                if type(result) is str:
+                    if (result[:1] in _JSON_TEXT and peel(result)[1]) or (
+                        len(result) < _SHORT and result.strip() in SENTINELS
+                    ):
+                        return None
+                elif result is None or is_too_deep(result, _DEPTH_LEFT):
+                    return None
+                ids.append(part.id)
+                parts[0 if len(parts) == 1 else parts.index(part)] = ToolResult(part.id, result)
+                surplus += _SURPLUS_OF_RESULT
+            elif kind is ToolCall:
+                ids.append(part.id)
+                if is_too_deep(part.arguments, _DEPTH_LEFT):
+                    return None
+            else:
                 content = part.content
                 if not content or content.isspace() or (len(content) < _SHORT and content.strip() in SENTINELS):
                     return None
-                continue
-            call_id = part.id
-            if not (len(call_id) > 4 and call_id.isidentifier()) and not _plain_id(call_id):
-                return None
-            if kind is ToolCall:
-                if not _is_plain(part.arguments):
-                    return None
-                continue
-            result = part.response
-            if type(result) is not str:
-                if result is None or not _is_plain(result):
-                    return None
-            elif (result[:1] in _JSON_TEXT and peel(result)[1]) or (
-                len(result) < _SHORT and result.strip() in SENTINELS
-            ):
-                return None
-            parts[0 if len(parts) == 1 else parts.index(part)] = ToolResult(call_id, result)
-            surplus += 2
+    if ids and not _are_plain(ids):
+        return None
     return Decoded(messages, surplus if bare else _settled(messages, surplus, answer))
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether arguments or a result are neither nested too deeply nor hold an object that `raw` has to escape."""
-    if type(value) is dict:
-        for item in value.values():
-            if type(item) not in _LEAVES:
-                break
-        else:
-            return len(value) != 1 or next(iter(value)) not in MARKS
-    return not is_too_deep(value, _DEPTH_LEFT) and not has_mark(value)
+def _are_plain(ids: list[str]) -> bool:
+    """Whether all ids can be taken as they are: one look at the usual ones, made of letters, digits and `_`."""
+    return (min(map(len, ids)) > _LONGEST_NO_ID and "".join(ids).isidentifier()) or all(map(_plain_id, ids))
 
 
 def _settled(messages: list[CheckedMessage], surplus: int, answer: bool) -> int | None:
@@ -191,15 +203,26 @@ def _plain_id(value: str) -> bool:
     return value not in _NO_ID and value.isascii() and "\0" not in value and value.strip() is value
 
 
-def has_mark(value: Any) -> bool:
-    """Whether an object inside would have to be escaped in `raw` (contract, section 6)."""
+def holds_mark(messages: list[Any]) -> bool:
+    """Whether arguments or results hold an object that would have to be escaped in `raw` (contract, section 6)."""
+    for message in messages:
+        for part in message.parts:
+            kind = type(part)
+            if kind is not Text and kind is not Reasoning:
+                value = part.result if kind is ToolResult else part.arguments
+                if type(value) is not str and _has_mark(value):
+                    return True
+    return False
+
+
+def _has_mark(value: Any) -> bool:
     if type(value) is dict:
-        if len(value) == 1 and next(iter(value)) in MARKS:
+        if len(value) == 1 and not MARKS.isdisjoint(value):
             return True
         value = value.values()
     elif type(value) is not list:
         return False
-    return any(type(item) not in _LEAVES and has_mark(item) for item in value)
+    return any(type(item) in _CONTAINERS and _has_mark(item) for item in value)
 
 
 def decode_system(text: str) -> list[Text] | None:

@@ -65,7 +65,7 @@ def finish(envelope: Envelope, losses: list[Loss], *, raw_holds_all: bool) -> by
         pass
     envelope.raw = raw
     fact, replaced = replace_unstorable(builtins(envelope))
-    noted = [Loss(LossCode.REPLACED_CHARACTER, at) for at in _places(replaced, raw)]
+    noted = [Loss(LossCode.REPLACED_CHARACTER, at) for at in _places(replaced, fact["raw"])]
     if noted:
         losses += noted
         fact["raw"].setdefault("losses", []).extend({"code": loss.code.value, "at": loss.at} for loss in noted)
@@ -81,8 +81,8 @@ def builtins(value: Any) -> Any:
         tag = value.__struct_config__.tag
         if tag is not None:
             fields["type"] = tag
-        for name in value.__struct_fields__:
-            item = getattr(value, name)
+        for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+            item = getattr(value, field)
             if item is not msgspec.UNSET:
                 fields[name] = builtins(item)
         return fields

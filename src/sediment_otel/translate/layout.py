@@ -8,8 +8,11 @@ the keys; nothing that depends on a value or a setting is. Few layouts are remem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import msgspec
 
 from ..dialects import gen_ai
 from ..dialects.registry import MESSAGE_ATTRIBUTES, PRODUCT_SESSION_KEYS, SIGN_KEYS
@@ -18,6 +21,7 @@ from . import identity
 #: Attributes that say whose account was used (contract, section 5).
 ACCOUNT_IDENTITY = frozenset({"user.email", "user.account_id", "user.account_uuid"})
 
+_SPECIAL = MESSAGE_ATTRIBUTES | ACCOUNT_IDENTITY
 _FIELDS = gen_ai.DIALECT.fields
 #: Attributes that make a call more than the short way knows.
 _UNUSUAL = frozenset({*_FIELDS["previous_response_id"], gen_ai.API_TYPE})
@@ -27,13 +31,16 @@ _MOST_KEYS = 64
 _MOST_TEXT = 4096
 
 
-class Layout(NamedTuple):
+class Layout(msgspec.Struct):
     """What follows from the keys. `None` where no key feeds a field; else the first one that does."""
 
-    #: All keys, sorted.
+    #: All keys, sorted; the function that takes their values in this order; the one that puts such values together
+    #: again into something that encodes as the object of these keys and values.
     ordered: tuple[str, ...]
-    #: Those that are not stored as they are, sorted: messages, account identity.
-    special: tuple[str, ...]
+    values: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    pack: Callable[..., Any]
+    #: Those that are not stored as they are (messages, account identity), with their places among the sorted ones.
+    special: tuple[tuple[int, str], ...]
     model: str | None
     provider: str | None
     response_id: str | None
@@ -66,7 +73,31 @@ def layout_of_keys(keys: tuple[str, ...]) -> Layout:
             if len(_KNOWN) >= _MOST:
                 _KNOWN.clear()
             _KNOWN[keys] = found
+            found.pack = _Pack(found)
     return found
+
+
+class _Pack:
+    """Puts values together as a dict; from the second time on as a struct made for these keys, which encodes sooner."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._used = False
+
+    def __call__(self, *values: Any) -> dict[str, Any]:
+        layout = self._layout
+        if self._used and layout.ordered:
+            layout.pack = _struct_of(layout.ordered)
+        self._used = True
+        return dict(zip(layout.ordered, values, strict=True))
+
+
+def _struct_of(keys: tuple[str, ...]) -> Callable[..., Any]:
+    names = [f"at_{place}" for place in range(len(keys))]
+    try:
+        return msgspec.defstruct("Attributes", names, rename=dict(zip(names, keys, strict=True)), gc=False)
+    except ValueError:  # a key that would have to be escaped in JSON
+        return lambda *values: dict(zip(keys, values, strict=True))
 
 
 _KNOWN: dict[tuple[str, ...], Layout] = {}
@@ -78,9 +109,12 @@ def _layout(keys: tuple[str, ...]) -> Layout:
     def first(*candidates: str) -> str | None:
         return next((key for key in candidates if key in present), None)
 
+    ordered = tuple(sorted(present))
     return Layout(
-        ordered=tuple(sorted(keys)),
-        special=tuple(sorted((MESSAGE_ATTRIBUTES | ACCOUNT_IDENTITY) & present)),
+        ordered=ordered,
+        values=itemgetter(*ordered) if len(ordered) > 1 else lambda attributes: tuple(attributes.values()),
+        pack=lambda *values: dict(zip(ordered, values, strict=True)),
+        special=tuple((place, key) for place, key in enumerate(ordered) if key in _SPECIAL),
         model=first(*_FIELDS["response_model"], *_FIELDS["request_model"]),
         provider=first(*_FIELDS["model_provider"]),
         response_id=first(*_FIELDS["response_id"]),

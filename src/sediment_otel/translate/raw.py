@@ -10,7 +10,8 @@ each had. Keys without a value are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from ..formats.parts import BY_TYPE
 from ..genai import MARKS, MAX_LAYERS, Loss, NotJson, Subject, base64_text, is_too_deep, loads, peel
 from ..telemetry import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
 from .identity import capture_id
-from .layout import ACCOUNT_IDENTITY, layout_of
+from .layout import ACCOUNT_IDENTITY, Layout, layout_of
 
 HIDDEN_IDENTITY = "[REDACTED_IDENTITY]"
 
@@ -193,7 +194,10 @@ def _peeled(text: str, at: str, encoding: dict[str, int]) -> Any:
 
 
 class Attributes:
-    """How attributes are stored: sorted, message attributes parsed, account identity hidden."""
+    """How attributes are stored: sorted, message attributes parsed, account identity hidden.
+
+    What comes out encodes as JSON does, and is not to be looked into: a dict, or a struct made for its keys.
+    """
 
     __slots__ = ("encoding", "hide", "messages", "ready")
 
@@ -204,26 +208,42 @@ class Attributes:
         #: Span attributes whose stored form is known already (JSON text taken over as it stands).
         self.ready = ready
 
-    def store(self, attributes: Mapping[str, Any], at: str, *, own: bool = False) -> dict[str, Any]:
-        """`own` marks the span's attributes: their keys stand in `encoding` by name."""
-        layout = layout_of(attributes)
-        found = {key: attributes[key] for key in layout.ordered}
-        messages = self.messages
-        for key in layout.special if messages is MESSAGE_ATTRIBUTES else layout.ordered:
-            value = found[key]
-            if key in messages:
-                if own and key in self.ready:
-                    found[key] = self.ready[key]
-                    self.encoding[key] = 1
-                else:
-                    where = f"{at}/{_escaped(key)}"
-                    found[key] = stored_messages(value, where, self.encoding, key if own else None)
-            elif key in ACCOUNT_IDENTITY and self.hide and value is not None:
-                found[key] = HIDDEN_IDENTITY
-        for key, value in attributes.items():
-            if type(value) not in _PLAIN and found[key] is value:
-                found[key] = stored(value) if type(value) is float else stored(_shallow(value))
-        return found
+    def store(self, attributes: Mapping[str, Any], at: str, *, own: bool = False, layout: Layout | None = None) -> Any:
+        """What encodes as the object of the stored attributes.
+
+        `own` marks the span's attributes: their keys stand in `encoding` by name. `layout` is theirs, if it is known.
+        """
+        layout = layout or layout_of(attributes)
+        given = layout.values(attributes)
+        values = list(given)
+        for place in _odd_places(tuple(map(type, given))):
+            values[place] = _stored_odd(given[place])
+        messages, ready = self.messages, self.ready if own else _NOTHING
+        for place, key in layout.special if messages is MESSAGE_ATTRIBUTES else enumerate(layout.ordered):
+            if key in ready:
+                values[place] = ready[key]
+                self.encoding[key] = 1
+            elif key in messages:
+                where = f"{at}/{_escaped(key)}"
+                values[place] = stored_messages(given[place], where, self.encoding, key if own else None)
+            elif key in ACCOUNT_IDENTITY and self.hide and given[place] is not None:
+                values[place] = HIDDEN_IDENTITY
+        return layout.pack(*values)
+
+
+@lru_cache(maxsize=1024)
+def _odd_places(kinds: tuple[type, ...]) -> tuple[int, ...]:
+    """Where values stand that JSON may not hold as they are. Spans of one producer have the same types."""
+    return tuple(place for place, kind in enumerate(kinds) if kind not in _PLAIN)
+
+
+def _stored_odd(value: Any) -> Any:
+    if type(value) is list and _PLAIN.issuperset(map(type, value)):
+        return value
+    return stored(value) if type(value) is float else stored(_shallow(value))
+
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 def _dropped(**counts: int) -> dict[str, int]:
@@ -237,7 +257,7 @@ def _present(**values: Any) -> dict[str, Any]:
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
-def raw_span(span: Span, keep: Attributes) -> dict[str, Any]:
+def raw_span(span: Span, keep: Attributes, layout: Layout | None = None) -> dict[str, Any]:
     """The span of `raw`. Kind and status are lower-case names, times decimal strings."""
     found: dict[str, Any] = {"trace_id": span.trace_id, "span_id": span.span_id}
     if span.parent_span_id:
@@ -255,7 +275,7 @@ def raw_span(span: Span, keep: Attributes) -> dict[str, Any]:
     if span.trace_state:
         found["trace_state"] = span.trace_state
     if span.attributes:
-        found["attributes"] = keep.store(span.attributes, "/span/attributes", own=True)
+        found["attributes"] = keep.store(span.attributes, "/span/attributes", own=True, layout=layout)
     if span.events:
         found["events"] = [_event(event, f"/span/events/{i}", keep) for i, event in enumerate(span.events)]
     if span.links:
@@ -371,9 +391,6 @@ def _stored_body(body: Any, at: str, keep: Attributes) -> Any:
     return found
 
 
-_NOTHING: Mapping[str, int] = {}
-
-
 def build_raw(
     subject: Subject,
     *,
@@ -382,13 +399,14 @@ def build_raw(
     hide_identity: bool,
     ready: Mapping[str, Any],
     unsupported: list[dict[str, Any]],
-    losses: Iterable[Loss],
+    losses: Sequence[Loss],
     omit: Mapping[str, int] = _NOTHING,
+    layout: Layout | None = None,
 ) -> dict[str, Any]:
     """`raw` of a fact. `ready` are span attributes whose stored form is known; `omit` are left out (residual).
 
     `omit` gives the layers of text of each; they stand in `encoding` without their attribute, so that restore
-    knows what was there.
+    knows what was there. `layout` is that of the span's attributes, if it is known.
     """
     span = subject.span
     keep = Attributes(messages, hide_identity, ready)
@@ -402,8 +420,8 @@ def build_raw(
     if omit:
         keep.encoding.update(omit)
         kept = {key: value for key, value in span.attributes.items() if key not in omit}
-        span = _with_attributes(span, kept)
-    raw["span"] = raw_span(span, keep)
+        span, layout = _with_attributes(span, kept), None
+    raw["span"] = raw_span(span, keep, layout)
     if subject.capture_key is not None:
         raw["capture"] = {"key": subject.capture_key, "id": capture_id(subject.capture_key)}
     resource = _RESOURCES.stored(span.resource, "/resource", keep)
@@ -422,7 +440,7 @@ def build_raw(
             for key, value in subject.content.items()
             if value is not None
         }
-    entries = [
+    entries = unsupported and [
         {
             key: stored_messages(item, f"/unsupported_parts/{index}/{key}", keep.encoding)
             if key in ("part", "message")
@@ -435,7 +453,7 @@ def build_raw(
         raw["encoding"] = keep.encoding
     if entries:
         raw["unsupported_parts"] = entries
-    noted = [
+    noted = losses and [
         {"code": loss.code.value, "at": loss.at, "note": loss.note}
         if loss.note
         else {"code": loss.code.value, "at": loss.at}

@@ -22,7 +22,16 @@ import msgspec
 from ..dialects import gen_ai
 from ..dialects.registry import MESSAGE_ATTRIBUTES
 from ..facts import MAX_INTEGER
-from ..formats.canonical import CheckedMessage, Decoded, Text, ToolCall, decode_messages, decode_system
+from ..formats.canonical import (
+    CheckedMessage,
+    Decoded,
+    FlatCall,
+    Text,
+    ToolCall,
+    decode_messages,
+    decode_system,
+    holds_mark,
+)
 from ..genai import Detection, Subject
 from ..settings import Settings
 from ..vocabulary import Outcome
@@ -118,6 +127,7 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
             ready=ready,
             unsupported=[],
             losses=(),
+            layout=layout,
         ),
     )
     found = Translation(
@@ -190,14 +200,17 @@ def _system(text: str) -> _System:
     if not parts:
         raise _Unusual
     message = encode([CheckedMessage("system", list(parts), None)])
-    ready: dict[str, Any] = {}
-    _stored({"": text}, "", parts, 0, ready)
-    return _System(tuple(part.content for part in parts), message[:-1] + b",", ready[""])
+    exact = _size(text) == len(encode(parts))
+    stored = msgspec.Raw(text) if exact else msgspec.json.decode(text)
+    return _System(tuple(part.content for part in parts), message[:-1] + b",", stored)
+
+
+_CALLS = frozenset({ToolCall, FlatCall})
 
 
 def _calls_first(messages: list[Any]) -> bool:
     return any(
-        type(part) is ToolCall and type(behind) is not ToolCall
+        type(part) in _CALLS and type(behind) not in _CALLS
         for message in messages
         if len(message.parts) > 1
         for part, behind in pairwise(message.parts)
@@ -218,10 +231,16 @@ def _stored(
     """The messages encoded. Their text may stand in `raw` where its length says that it is written like that."""
     encoded = encode(messages)
     text = attributes[key]
-    size = len(text) if text.isascii() else len(text.encode())
-    exact = surplus is not None and size == len(encoded) + surplus
+    exact = surplus is not None and _size(text) == len(encoded) + surplus
+    # Where the text is exact, a mark stands in it as it is; else its `$` may be escaped.
+    if (not exact or "$" in text) and holds_mark(messages):
+        raise _Unusual
     ready[key] = msgspec.Raw(text) if exact else msgspec.json.decode(text)
     return encoded
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _text(attributes: dict[str, Any], key: str | None) -> str | None:
