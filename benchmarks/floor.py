@@ -8,6 +8,7 @@ Run as a program it does this for every line of a file: `floor.py IN OUT`.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -54,12 +55,14 @@ def convert(line: bytes) -> list[bytes]:
 
 
 def main(source: str, target: str) -> None:
-    """Convert a file of lines."""
-    with open(source, "rb") as lines, open(target, "wb") as out:
+    """Convert a file of lines. Like `convert` it leaves what is there alone until the new file is whole: a file that is
+    emptied and filled again gets its own pages back, which costs less than new ones."""
+    with open(source, "rb") as lines, open(f"{target}.part", "wb") as out:
         for line in lines:
             for fact in convert(line):
                 out.write(fact)
                 out.write(b"\n")
+    os.replace(out.name, target)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def messages_of(value: Any, source: str, *, answer: bool) -> Messages | None:
     if type(value) is str:
         decoded = decode_messages(value, answer=answer)
         if decoded is not None:
-            return Messages(None, source, value, decoded.messages) if decoded.messages else None
+            return Messages(None, source, value, decoded[0]) if decoded[0] else None
     items, layers = opened_list(value)
     messages = [message for item in items for message in read_message(item)]
     if not messages:

@@ -10,7 +10,7 @@ another role) makes `decode` return None, and the general way takes over. Both w
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -95,15 +95,10 @@ class CheckedMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     name: str | UnsetType | None = UNSET
 
 
-class Decoded(NamedTuple):
-    """Messages of a fact, and by how many bytes their JSON text is longer than they are, encoded.
-
-    Where the text has exactly that length it is written as this project writes JSON, without a key that
-    occurs twice, and may stand in `raw` as it is. None: the length says nothing.
-    """
-
-    messages: list[Any]
-    surplus: int | None
+#: Messages of a fact, and by how many bytes their JSON text is longer than they are, encoded. Where the text has
+#: exactly that length it is written as this project writes JSON, without a key that occurs twice, and may stand in
+#: `raw` as it is. None: the length says nothing.
+Decoded: TypeAlias = tuple[list[Any], int | None]
 
 
 _bare: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[BareMessage])
@@ -158,7 +153,8 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                         return None
                 elif result is None or is_too_deep(result, _DEPTH_LEFT):
                     return None
-                ids.append(part.id)
+                if part.id not in ids:
+                    ids.append(part.id)
                 parts[0 if len(parts) == 1 else parts.index(part)] = ToolResult(part.id, result)
                 surplus += _SURPLUS_OF_RESULT
             elif kind is ToolCall:
@@ -171,7 +167,7 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                     return None
     if ids and not _are_plain(ids):
         return None
-    return Decoded(messages, surplus if bare else _settled(messages, surplus, answer))
+    return messages, surplus if bare else _settled(messages, surplus, answer)
 
 
 def _are_plain(ids: list[str]) -> bool:

@@ -222,7 +222,7 @@ def _value(value: _Value, strict: bool) -> Any:
     if array is not UNSET:
         try:
             found = [item["stringValue"] for item in array["values"]]
-            if all(type(item) is str for item in found):
+            if _TEXTS.issuperset(map(type, found)):
                 return found
         except (KeyError, TypeError):
             pass
@@ -233,6 +233,7 @@ def _value(value: _Value, strict: bool) -> Any:
 
 
 _KINDS = _Value.__struct_fields__
+_TEXTS = frozenset({str})
 
 
 def _exact(value: Any) -> Any:

@@ -453,7 +453,7 @@ def build_raw(
         raw["encoding"] = keep.encoding
     if entries:
         raw["unsupported_parts"] = entries
-    noted = losses and [
+    noted: Sequence[Any] = losses and [
         {"code": loss.code.value, "at": loss.at, "note": loss.note}
         if loss.note
         else {"code": loss.code.value, "at": loss.at}

@@ -102,7 +102,7 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
         or "unknown"
     )
     observed = identity.instant(end)
-    call_id = identity.inference_call_id(settings.org, identity.capture_id(f"{span.trace_id}:{span.span_id}"))
+    call_id = identity.call_id_of_span(settings.org, span.trace_id, span.span_id)
     envelope = Envelope(
         schema_version=1,
         inference_call_id=call_id,
@@ -154,20 +154,20 @@ def _messages(attributes: dict[str, Any], ready: dict[str, Any], *, calls_last: 
 
     With `calls_last` messages in which a tool call precedes something else are left to the general way.
     """
-    given = _decoded(attributes, gen_ai.INPUT_MESSAGES, answer=False)
-    answer = _decoded(attributes, gen_ai.OUTPUT_MESSAGES, answer=True)
-    if len(answer.messages) != 1:
+    given, given_surplus = _decoded(attributes, gen_ai.INPUT_MESSAGES, answer=False)
+    answers, surplus = _decoded(attributes, gen_ai.OUTPUT_MESSAGES, answer=True)
+    if len(answers) != 1:
         raise _Unusual
-    if calls_last and (_calls_first(given.messages) or _calls_first(answer.messages)):
+    if calls_last and (_calls_first(given) or _calls_first(answers)):
         raise _Unusual
-    inputs = _stored(attributes, gen_ai.INPUT_MESSAGES, given.messages, given.surplus, ready)
-    outputs = _stored(attributes, gen_ai.OUTPUT_MESSAGES, answer.messages, answer.surplus, ready)
-    if answer.messages[0].finish_reason is None:
+    inputs = _stored(attributes, gen_ai.INPUT_MESSAGES, given, given_surplus, ready)
+    outputs = _stored(attributes, gen_ai.OUTPUT_MESSAGES, answers, surplus, ready)
+    if answers[0].finish_reason is None:
         found = next((attributes[key] for key in _FINISH_REASONS if attributes.get(key) not in (None, "")), None)
         reasons = finish_reasons(found)
         if reasons and reasons[0] is not None:
-            answer.messages[0].finish_reason = reasons[0]
-            outputs = encode(answer.messages)
+            answers[0].finish_reason = reasons[0]
+            outputs = encode(answers)
     text = attributes.get(gen_ai.SYSTEM_INSTRUCTIONS)
     if text is None:
         return inputs, outputs
@@ -175,7 +175,7 @@ def _messages(attributes: dict[str, Any], ready: dict[str, Any], *, calls_last: 
         raise _Unusual
     system = _system(text) if len(text) < _SHORT_TEXT else _system.__wrapped__(text)
     ready[gen_ai.SYSTEM_INSTRUCTIONS] = system.stored
-    first = given.messages[0]
+    first = given[0]
     if first.role == "system" and tuple(part.content for part in first.parts if type(part) is Text) == system.texts:
         return inputs, outputs
     return system.lead + inputs[1:], outputs
@@ -220,7 +220,7 @@ def _calls_first(messages: list[Any]) -> bool:
 def _decoded(attributes: dict[str, Any], key: str, *, answer: bool) -> Decoded:
     text = attributes.get(key)
     decoded = decode_messages(text, answer=answer) if type(text) is str else None
-    if decoded is None or not decoded.messages:
+    if decoded is None or not decoded[0]:
         raise _Unusual
     return decoded
 
