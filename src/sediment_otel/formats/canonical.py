@@ -153,8 +153,7 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                         return None
                 elif result is None or is_too_deep(result, _DEPTH_LEFT):
                     return None
-                if part.id not in ids:
-                    ids.append(part.id)
+                ids.append(part.id)
                 parts[0 if len(parts) == 1 else parts.index(part)] = ToolResult(part.id, result)
                 surplus += _SURPLUS_OF_RESULT
             elif kind is ToolCall:
