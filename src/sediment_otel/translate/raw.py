@@ -442,7 +442,7 @@ def build_raw(
         }
     entries = unsupported and [
         {
-            key: stored_messages(item, f"/unsupported_parts/{index}/{key}", keep.encoding)
+            key: _stored_inside(_shallow(item), f"/unsupported_parts/{index}/{key}", keep.encoding)
             if key in ("part", "message")
             else item
             for key, item in entry.items()
