@@ -110,6 +110,15 @@ def test_text_that_a_message_only_carries_in_raw_comes_back_to_its_place() -> No
     assert left_out(fact["raw"]) == {"gen_ai.input.messages"}
 
 
+@pytest.mark.parametrize("raw", ["full", "residual"])
+def test_json_text_in_a_list_that_is_no_message_keeps_its_spelling(raw: str) -> None:
+    inside = '{"role":  "user", "content": "inside"}'
+    written = [{"role": "assistant", "parts": []}, [inside]]
+    fact = _fact(_span({"gen_ai.output.messages": json.dumps(written)}), raw)
+    assert fact["raw"]["unsupported_parts"][0]["message"] == [inside]
+    assert json.loads(restore(fact).attributes["gen_ai.output.messages"]) == written
+
+
 MARKS = {
     "bytes": {"$bytes": "aGk="},
     "a number": {"$float": "NaN"},
