@@ -65,7 +65,10 @@ def test_an_ordinary_call_takes_the_short_way() -> None:
 
 
 def test_text_of_the_span_stands_in_raw_as_it_is() -> None:
-    history = '[{"parts":[{"content":"x","type":"text"}],"role":"user"}]'
+    history = (
+        '[{"parts":[{"content":"x","type":"text"}],"role":"user"},'
+        '{"parts":[{"response":"y","id":"call_1","type":"tool_call_response"}],"role":"tool"}]'
+    )
     encoded, general = both(span(history, [ANSWER]))
     assert encoded == general
     assert encoded is not None
