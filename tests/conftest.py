@@ -19,6 +19,9 @@ _PATIENT = [HealthCheck.too_slow]
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=_PATIENT)
 settings.register_profile("dev", deadline=None, print_blob=True, suppress_health_check=_PATIENT)
 settings.register_profile("long", deadline=None, max_examples=20_000, suppress_health_check=_PATIENT)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+settings.load_profile(PROFILE)
+if PROFILE == "long":  # a test may take an hour then
+    os.environ.setdefault("PYTEST_TIMEOUT", "0")
 
 sys.path.insert(0, str(Path(__file__).parent))
