@@ -18,15 +18,19 @@ from .pipeline import Entries, glance, glance_light, second_pass
 from .report import Row, row_of
 from .settings import Settings
 from .sinks.base import Delivery
-from .sources.files import Input, decode_document
+from .sources.documents import Document
+from .sources.files import Input, SourceError, decode_document
 from .sources.references import completer
 from .telemetry import Batch, Rejected
+from .translate.call import TOGETHER
 
 #: Rows that go to the sink together, and at most so many bytes of facts: a sink that works for each batch (commits,
 #: say) gets large ones, a file small ones that are still in the processor's cache when they are written.
 BATCH_ROWS = 512
 BATCH_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES = 128 * 1024
+#: Bytes of documents that are decoded together at most; a larger document is decoded by itself.
+GROUP_BYTES = 512 * 1024
 #: Entries of the first pass that are held before they go to the index.
 ENTRY_ROWS = 4096
 #: A worker's stretch: small enough that the last ones even out, large enough that starting one costs nothing.
@@ -78,10 +82,22 @@ def stretches(inputs: Iterable[Input], workers: int) -> list[Stretch]:
     return found
 
 
-def batches_of(stretch: Stretch) -> Iterator[Batch]:
-    """The telemetry of a stretch, document by document."""
-    for document in stretch.source.documents(stretch.start, stretch.end):
-        yield decode_document(document)
+def batches_of(stretch: Stretch) -> Iterator[list[Batch]]:
+    """The telemetry of a stretch, some documents at a time: as many small ones as are translated together."""
+    documents: list[Document] = []
+    size = 0
+    try:
+        for document in stretch.source.documents(stretch.start, stretch.end):
+            documents.append(document)
+            size += len(document.data)
+            if len(documents) >= TOGETHER or size >= GROUP_BYTES:
+                yield list(map(decode_document, documents))
+                documents.clear()
+                size = 0
+    except SourceError:  # what stood before it counts
+        yield list(map(decode_document, documents))
+        raise
+    yield list(map(decode_document, documents))
 
 
 def first_look(stretch: Stretch, settings: Settings, take: Callable[[Entries], None]) -> Seen:

@@ -9,7 +9,7 @@ reads files, clocks or the environment.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry, s
 from .otlp.light import read_light
 from .settings import Settings
 from .telemetry import Batch, LogRecord, Rejected, Span
-from .translate.call import Context, Translation, translate_subject
+from .translate.call import TOGETHER, Context, Translation, translate_subject, translate_subjects
 from .translate.glimpse import glimpse_light, glimpse_span, record_bits, record_session
 from .translate.identity import usable_id
 from .translate.result import NOTHING
@@ -122,27 +122,35 @@ Complete: TypeAlias = "Callable[[Subject], Subject] | None"
 
 
 def second_pass(
-    batches: Iterable[Batch], settings: Settings, found: IndexReader, first: int, complete: Complete = None
+    groups: Iterable[Sequence[Batch]], settings: Settings, found: IndexReader, first: int, complete: Complete = None
 ) -> Iterator[Translation]:
-    """Translations of the spans of a stretch, in the order of the input; `first` is its first ordinal."""
+    """Translations of the spans of a stretch, in the order of the input; `first` is its first ordinal.
+
+    The batches of a group, and up to `TOGETHER` spans, go through each step together.
+    """
     ordinal = first
-    for batch in batches:
-        for item in batch.items:
-            if type(item) is Span:
-                yield translate_resolved(item, settings, found.resolved(ordinal, item), complete)
+    for group in groups:
+        items = [item for batch in group for item in batch.items if _has_ordinal(item)]
+        for start in range(0, len(items), TOGETHER):
+            some = items[start : start + TOGETHER]
+            given: list[tuple[Subject, Context]] = []
+            for item in some:
+                if type(item) is Span:
+                    resolved = found.resolved(ordinal, item)
+                    given.append((resolved_subject(item, resolved, complete), context_of(resolved)))
                 ordinal += 1
-            elif type(item) is Rejected and item.kind == "span":
-                yield unreadable(item)
-                ordinal += 1
+            translated = iter(translate_subjects(given, settings))
+            for item in some:
+                yield next(translated) if type(item) is Span else unreadable(item)  # type: ignore[arg-type]
 
 
-def translate_resolved(span: Span, settings: Settings, resolved: Resolved, complete: Complete = None) -> Translation:
-    """One span with what the first pass found for it."""
-    decision = resolved.decision
-    context = NOTHING
-    if decision is not STANDS_ALONE:
-        context = Context.of(decision)
-    return translate_subject(resolved_subject(span, resolved, complete), settings, context)
+def _has_ordinal(item: Span | LogRecord | Rejected) -> bool:
+    return type(item) is Span or (type(item) is Rejected and item.kind == "span")
+
+
+def context_of(resolved: Resolved) -> Context:
+    """What the tree decided of a span, as the translation takes it."""
+    return NOTHING if resolved.decision is STANDS_ALONE else Context.of(resolved.decision)
 
 
 def resolved_subject(span: Span, resolved: Resolved, complete: Complete = None) -> Subject:
@@ -193,11 +201,11 @@ def log_subject(dialect: str, call: LogCall, complete: Complete = None) -> Subje
 
 __all__ = [
     "Entries",
+    "context_of",
     "glance",
     "log_subject",
     "resolved_subject",
     "second_pass",
     "translate_log_call",
-    "translate_resolved",
     "unreadable",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -108,7 +109,7 @@ class Traces:
         complete = completer(self.settings)
         ordinal = first
         try:
-            for batch in batches_of(part):
+            for batch in chain.from_iterable(batches_of(part)):
                 for item in batch.items:
                     if type(item) is Span:
                         found: Resolved = reader.resolved(ordinal, item)

@@ -32,7 +32,7 @@ from .parts import Aside, fact_input, fact_output, finish_reasons, genai_input
 from .raw import build_raw
 from .residual import droppable
 from .result import NOTHING, Context, Translation, bounded, skipped
-from .short import short_way
+from .short import Draft, build_short, finish_short, read_short, short_way
 
 _RESIDUAL = RawMode.RESIDUAL.value
 
@@ -58,14 +58,53 @@ def translate_subject(
     """
     detection = subject.detection or detect(subject.span)
     try:
-        return _translate(subject, settings, context, detection, whole)
+        found = _skipped_at_once(subject, settings, context, detection)
+        if found is None and not whole:
+            found = short_way(subject, settings, context, detection)
+        return found or _general(subject, settings, context, detection)
     except RecursionError:
-        return skipped(subject.span, detection, SkipReason.MALFORMED, "a value is nested too deeply")
+        return _too_deep(subject, detection)
 
 
-def _translate(
-    subject: Subject, settings: Settings, context: Context, detection: Detection, whole: bool
-) -> Translation:
+#: How many calls go through the steps together: more do not fit the processor's caches.
+TOGETHER = 16
+
+
+def translate_subjects(given: Sequence[tuple[Subject, Context]], settings: Settings) -> list[Translation]:
+    """Translate subjects, each with its context, side by side: what `translate_subject` says of each, in order."""
+    found: list[Translation | None] = [None] * len(given)
+    detections = [subject.detection or detect(subject.span) for subject, _ in given]
+    drafts: list[tuple[int, Draft]] = []
+    for place, ((subject, context), detection) in enumerate(zip(given, detections, strict=True)):
+        try:
+            found[place] = _skipped_at_once(subject, settings, context, detection)
+            if found[place] is None:
+                draft = read_short(subject, settings, context, detection)
+                if draft is None:
+                    found[place] = _general(subject, settings, context, detection)
+                else:
+                    drafts.append((place, draft))
+        except RecursionError:
+            found[place] = _too_deep(subject, detection)
+    for place, draft in drafts:
+        try:
+            build_short(draft, settings)
+        except RecursionError:
+            found[place] = _too_deep(draft.subject, draft.detection)
+    for place, draft in drafts:
+        if draft.envelope is not None:
+            found[place] = finish_short(draft, settings)
+    return [each for each in found if each is not None]
+
+
+def _too_deep(subject: Subject, detection: Detection) -> Translation:
+    return skipped(subject.span, detection, SkipReason.MALFORMED, "a value is nested too deeply")
+
+
+def _skipped_at_once(
+    subject: Subject, settings: Settings, context: Context, detection: Detection
+) -> Translation | None:
+    """What the span, its place in the tree and its outcome decide, before any message is read."""
     span = subject.span
     if detection.role is not SpanRole.CALL:
         return skipped(span, detection, SkipReason.NOT_A_MODEL_CALL, detection.reason)
@@ -75,10 +114,11 @@ def _translate(
         return skipped(span, detection, SkipReason.FAILED_CALL, "status error or error.type")
     if span.end_ns is None and span.start_ns is None:
         return skipped(span, detection, SkipReason.MALFORMED, "neither start nor end time")
-    if not whole:
-        found = short_way(subject, settings, context, detection)
-        if found is not None:
-            return found
+    return None
+
+
+def _general(subject: Subject, settings: Settings, context: Context, detection: Detection) -> Translation:
+    span = subject.span
     reading = read(subject, detection)
     if reading.problem is SkipReason.TRUNCATED and settings.salvage:
         reading = salvage(subject, detection) or reading
@@ -266,4 +306,4 @@ def _times(span: Span, log_only: bool, losses: list[Loss]) -> tuple[int | None, 
     return (end - start) // 1_000_000, identity.instant(end)
 
 
-__all__ = ["Context", "Translation", "translate", "translate_subject"]
+__all__ = ["TOGETHER", "Context", "Translation", "translate", "translate_subject", "translate_subjects"]

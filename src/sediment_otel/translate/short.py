@@ -6,6 +6,10 @@ the shape of a fact (`formats.canonical` checks that while it decodes), and scal
 them. `short_way` takes these in one go. Whatever is out of the ordinary makes it return None, and the
 general way (`call`) goes on from the start. Both give the same bytes; a test holds them together.
 
+It has three steps: read, build, finish. Several calls together go through each of them side by side
+(`call.translate_subjects`), which is sooner done than one call after the other: the code and the tables of one
+step stay in the processor's caches.
+
 In `raw`, message text that is exactly as long as this project would write it stands as it is; other text is
 parsed first. Every string of the messages is then in `raw` as well, so that looking for credentials there is
 looking for them everywhere.
@@ -37,7 +41,7 @@ from ..settings import Settings
 from ..vocabulary import Outcome
 from . import identity
 from .finish import Envelope, encode, finish
-from .layout import layout_of
+from .layout import Layout, layout_of
 from .parts import finish_reasons
 from .raw import build_raw
 from .result import Context, Translation, bounded
@@ -50,8 +54,38 @@ class _Unusual(Exception):
     """A value that the general way must judge."""
 
 
+class Draft(msgspec.Struct, gc=False):
+    """A call on the short way: what was read, then the fact that was built from it, not yet encoded."""
+
+    subject: Subject
+    context: Context
+    detection: Detection
+    layout: Layout
+    session_id: str
+    user_id: str | None
+    inputs: bytes
+    outputs: bytes
+    #: Message attributes as `raw` stores them.
+    ready: dict[str, Any]
+    model: str | None
+    provider: str | None
+    response_id: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    envelope: Envelope | None = None
+
+
 def short_way(subject: Subject, settings: Settings, context: Context, detection: Detection) -> Translation | None:
     """The fact of a call that leaves nothing to decide, or None. The span is a call, not failed, no wrapper."""
+    draft = read_short(subject, settings, context, detection)
+    if draft is None:
+        return None
+    build_short(draft, settings)
+    return finish_short(draft, settings)
+
+
+def read_short(subject: Subject, settings: Settings, context: Context, detection: Detection) -> Draft | None:
+    """The first step: everything is read and judged. None where the general way must judge."""
     span = subject.span
     attributes = span.attributes
     start, end = span.start_ns, span.end_ns
@@ -88,62 +122,81 @@ def short_way(subject: Subject, settings: Settings, context: Context, detection:
         if session_id is None or invalid:
             return None
         inputs, outputs = _messages(attributes, ready, calls_last=span.scope.name in gen_ai.CALLS_FIRST)
-        model = _text(attributes, layout.model)
-        provider = _text(attributes, layout.provider)
-        response_id = _text(attributes, layout.response_id)
-        input_tokens = _number(attributes, layout.input_tokens)
-        output_tokens = _number(attributes, layout.output_tokens)
+        return Draft(
+            subject,
+            context,
+            detection,
+            layout,
+            session_id,
+            user_id,
+            inputs,
+            outputs,
+            ready,
+            _text(attributes, layout.model),
+            _text(attributes, layout.provider),
+            _text(attributes, layout.response_id),
+            _number(attributes, layout.input_tokens),
+            _number(attributes, layout.output_tokens),
+        )
     except _Unusual:
         return None
-    gateway = (
-        settings.gateway
+
+
+def build_short(draft: Draft, settings: Settings) -> None:
+    """The second step: the fact's fields and `raw`."""
+    subject, layout, provider = draft.subject, draft.layout, draft.provider
+    span = subject.span
+    start, end = span.start_ns or 0, span.end_ns or 0
+    draft.envelope = Envelope(
+        schema_version=1,
+        inference_call_id=identity.call_id_of_span(settings.org, span.trace_id, span.span_id),
+        org_id=settings.org,
+        session_id=draft.session_id,
+        user_id=draft.user_id,
+        gateway_provider=settings.gateway
         or identity.gateway_around(span.scope.name, span.resource.attributes.get("service.name"))
         or layout.gateway
-        or "unknown"
-    )
-    observed = identity.instant(end)
-    call_id = identity.call_id_of_span(settings.org, span.trace_id, span.span_id)
-    envelope = Envelope(
-        schema_version=1,
-        inference_call_id=call_id,
-        org_id=settings.org,
-        session_id=session_id,
-        user_id=user_id,
-        gateway_provider=gateway,
+        or "unknown",
         model_provider=None if provider in identity.NO_PROVIDER else provider,
-        model=model,
-        input_messages=msgspec.Raw(inputs),
-        output_messages=msgspec.Raw(outputs),
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
+        model=draft.model,
+        input_messages=msgspec.Raw(draft.inputs),
+        output_messages=msgspec.Raw(draft.outputs),
+        input_tokens=draft.input_tokens,
+        output_tokens=draft.output_tokens,
         duration_ms=(end - start) // 1_000_000,
-        model_call_id=response_id,
-        observed_at=observed,
+        model_call_id=draft.response_id,
+        observed_at=identity.instant(end),
         raw=build_raw(
             subject,
             dialect=gen_ai.NAME,
             messages=MESSAGE_ATTRIBUTES,
             hide_identity=not settings.keep_account_identity,
-            ready=ready,
+            ready=draft.ready,
             unsupported=[],
             losses=(),
             layout=layout,
         ),
     )
+
+
+def finish_short(draft: Draft, settings: Settings) -> Translation:
+    """The last step: redacted and encoded."""
+    envelope = draft.envelope
+    assert envelope is not None, "built before"
     found = Translation(
         Outcome.FACT,
-        span,
-        detection,
-        inference_call_id=call_id,
-        session_id=session_id,
-        org_id=settings.org,
-        gateway_provider=gateway,
-        model_call_id=response_id,
-        model=model,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        observed_at=observed,
-        incomplete=context.incomplete,
+        draft.subject.span,
+        draft.detection,
+        inference_call_id=envelope.inference_call_id,
+        session_id=envelope.session_id,
+        org_id=envelope.org_id,
+        gateway_provider=envelope.gateway_provider,
+        model_call_id=envelope.model_call_id,
+        model=envelope.model,
+        input_tokens=envelope.input_tokens,
+        output_tokens=envelope.output_tokens,
+        observed_at=envelope.observed_at,
+        incomplete=draft.context.incomplete,
     )
     found.encoded = finish(envelope, found.losses, raw_holds_all=True)
     return bounded(found, settings.max_fact_bytes)
