@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from .index import IndexReader
+from .otlp.light import LightSpan, read_light
 from .pipeline import Entries, glance, glance_light, second_pass
 from .report import Row, row_of
 from .settings import Settings
@@ -83,7 +85,13 @@ def stretches(inputs: Iterable[Input], workers: int) -> list[Stretch]:
 
 
 def batches_of(stretch: Stretch) -> Iterator[list[Batch]]:
-    """The telemetry of a stretch, some documents at a time: as many small ones as are translated together."""
+    """The telemetry of a stretch, some documents at a time."""
+    for documents in _documents(stretch):
+        yield list(map(decode_document, documents))
+
+
+def _documents(stretch: Stretch) -> Iterator[list[Document]]:
+    """The documents of a stretch: as many small ones as go through each step together."""
     documents: list[Document] = []
     size = 0
     try:
@@ -91,21 +99,20 @@ def batches_of(stretch: Stretch) -> Iterator[list[Batch]]:
             documents.append(document)
             size += len(document.data)
             if len(documents) >= TOGETHER or size >= GROUP_BYTES:
-                yield list(map(decode_document, documents))
-                documents.clear()
-                size = 0
+                yield documents
+                documents, size = [], 0
     except SourceError:  # what stood before it counts
-        yield list(map(decode_document, documents))
+        yield documents
         raise
-    yield list(map(decode_document, documents))
+    yield documents
 
 
 def first_look(stretch: Stretch, settings: Settings, take: Callable[[Entries], None]) -> Seen:
     """The first pass over one stretch; `take` gets the entries now and then."""
     entries, seen = Entries(), Seen()
-    for document in stretch.source.documents(stretch.start, stretch.end):
+    for document, light in chain.from_iterable(map(_read_light, _documents(stretch))):
         seen.documents += 1
-        if document.form == "json" and not document.problem and glance_light(document.data, settings, entries):
+        if light is not None and glance_light(light, settings, entries):
             seen.recognised = True
             if len(entries.spans) >= ENTRY_ROWS:
                 take(entries)
@@ -125,6 +132,14 @@ def first_look(stretch: Stretch, settings: Settings, take: Callable[[Entries], N
     take(entries)
     seen.spans, seen.records = entries.span_count, entries.record_count
     return seen
+
+
+def _read_light(documents: list[Document]) -> list[tuple[Document, list[LightSpan] | None]]:
+    """Documents with what a light look finds in them; None where they have to be decoded in full."""
+    return [
+        (document, read_light(document.data) if document.form == "json" and not document.problem else None)
+        for document in documents
+    ]
 
 
 def rows_of(stretch: Stretch, settings: Settings, index: Path, first: int) -> Iterator[Row]:

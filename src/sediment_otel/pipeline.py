@@ -17,7 +17,7 @@ from .dialects.base import LogCall
 from .dialects.registry import join_id, lends_ids, names_its_span, wanted
 from .genai import Detection, Subject
 from .index import IndexReader, LenderEntry, RecordEntry, Resolved, SpanEntry, storable_time
-from .otlp.light import read_light
+from .otlp.light import LightSpan
 from .settings import Settings
 from .telemetry import Batch, LogRecord, Rejected, Span
 from .translate.call import TOGETHER, Context, Translation, translate_subject, translate_subjects
@@ -61,11 +61,8 @@ def glance(batch: Batch, settings: Settings, into: Entries) -> None:
             into.span_count += 1
 
 
-def glance_light(data: bytes, settings: Settings, into: Entries) -> bool:
-    """The first pass over a document of plain OTLP JSON traces; False where it has to be decoded in full."""
-    spans = read_light(data)
-    if spans is None:
-        return False
+def glance_light(spans: Sequence[LightSpan], settings: Settings, into: Entries) -> bool:
+    """The first pass over a document at a light look; False where it has to be decoded in full."""
     entries: list[SpanEntry] = []
     for span in spans:
         seen = glimpse_light(into.span_count + len(entries), span, settings)

@@ -18,6 +18,7 @@ from fuzz_kit import capture_items, capture_texts, damaged_bytes, examples, otlp
 from sediment_otel.otlp import decode_json, decode_protobuf
 from sediment_otel.otlp.encode import encode_protobuf_logs
 from sediment_otel.otlp.encode import encode_protobuf_traces as encode_protobuf
+from sediment_otel.otlp.light import read_light
 from sediment_otel.pipeline import Entries, glance, glance_light
 from sediment_otel.settings import Settings
 from sediment_otel.sources.documents import scan
@@ -70,7 +71,8 @@ def read_all(data: bytes) -> list[Batch]:
     batches = []
     for document in scan(stream, "x", limit=LIMIT):
         entries = Entries()
-        if document.form != "json" or document.problem or not glance_light(document.data, Settings(), entries):
+        light = read_light(document.data) if document.form == "json" and not document.problem else None
+        if light is None or not glance_light(light, Settings(), entries):
             glance(decode_document(document), Settings(), entries)
         batches.append(decode_document(document))
     return batches
