@@ -94,6 +94,8 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
         ({"token_file": "/nowhere/token"}, "token_file"),
         ({"http": "off", "grpc": "off"}, "at least one"),
         ({"tls_cert": "/nowhere/c", "tls_key": "/nowhere/k"}, "tls_cert"),
+        ({"sinks": ["facts.txt"]}, r"sinks: facts\.txt: is no sink"),
+        ({"sinks": ["s3://bucket/facts.jsonl"]}, "cannot be added to"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, str], words: str) -> None:
@@ -110,6 +112,8 @@ def test_what_is_risky_is_said() -> None:
     (unredacted,) = load(None, {}, forward="http://user:pw@host:4318/x?key=1").check()
     assert "unredacted" in unredacted
     assert "pw" not in unredacted
+    (never,) = load(None, {}, memory_budget="1MiB").check()
+    assert "for ever" in never
 
 
 def test_secrets_are_not_in_representations() -> None:

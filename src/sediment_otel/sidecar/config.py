@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..settings import Settings, SettingsError
+from ..sinks.base import UnknownSink
+from ..sinks.registry import check_sink
 
 PREFIX = "SEDIMENT_OTEL_SERVE_"
 MIB = 1024 * 1024
@@ -115,7 +117,17 @@ class ServeConfig:
                 raise SettingsError(f"{name} {path}: cannot be read")
         if not self.http.on and not self.grpc.on:
             raise SettingsError("http and grpc: at least one must listen")
+        for sink in self.sinks:
+            try:
+                check_sink(sink)
+            except UnknownSink as error:
+                raise SettingsError(f"sinks: {error}") from None
         warnings = []
+        if self.memory_budget < self.max_request_bytes:
+            warnings.append(
+                f"memory_budget is {self.memory_budget}, less than max_request_bytes ({self.max_request_bytes}):"
+                " a request of more than the budget may be told to come again for ever"
+            )
         for name, address in (("http", self.http), ("grpc", self.grpc)):
             if not address.on or address.loopback:
                 continue

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from .base import Sink, SinkError, SinkOptions, UnknownSink
+from .jsonl import cannot_grow
+from .remote import is_remote
 
 
 class SinkRow(NamedTuple):
@@ -66,34 +68,46 @@ SINKS: tuple[SinkRow, ...] = (
     ),
 )
 #: Existing devices and pipes, whatever their name (/dev/null, /dev/stdout), take JSON Lines.
-_FOR_DEVICES = f"{_HERE}.jsonl:json_lines"
+_JSON_LINES = f"{_HERE}.jsonl:json_lines"
 # Two letters at least: `c:\facts.db` is a path.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 def open_sink(url: str, **options: Any) -> Sink:
     """The sink that `url` names, opened. `options` are those of `SinkOptions`. Raises `SinkError`."""
-    chosen = SinkOptions(**options)
-    if url in {name for row in SINKS for name in row.names}:
-        (row,) = (row for row in SINKS if url in row.names)
-        return cast(Sink, _load(row.factory)(chosen))
+    factory, *named = _find(url)
+    return cast(Sink, _load(factory)(*named, SinkOptions(**options)))
+
+
+def check_sink(url: str) -> None:
+    """Raises `UnknownSink` where `url` names no sink to which facts can be added one run after the other."""
+    factory, *named = _find(url)
+    if factory == _JSON_LINES and named and is_remote(named[0]):
+        raise cannot_grow(url)
+
+
+def _find(url: str) -> tuple[str, ...]:
+    """What makes the sink, and what it is to be told besides its options."""
+    for row in SINKS:
+        if url in row.names:
+            return (row.factory,)
     scheme = _SCHEME.match(url)
     if scheme and scheme[1].lower() != "file":
         for row in SINKS:
             if scheme[1].lower() in row.schemes:
-                return cast(Sink, _load(row.factory)(url, chosen))
+                return row.factory, url
         for row in SINKS:
             if row.remote and url.split("?", 1)[0].lower().endswith(row.suffixes):
-                return cast(Sink, _load(row.factory)(url, chosen))
+                return row.factory, url
         raise _unknown(f"{scheme[1]}://…")
     path = unquote(urlsplit(url).path) if scheme else url
     if "\0" in path:
         raise _unknown("a name with a NUL in it")
     for row in SINKS:
         if path.lower().endswith(row.suffixes):
-            return cast(Sink, _load(row.factory)(path, chosen))
+            return row.factory, path
     if is_device(path):
-        return cast(Sink, _load(_FOR_DEVICES)(path, chosen))
+        return _JSON_LINES, path
     if os.path.isdir(path):
         raise UnknownSink("is a directory", path, "name a file in it, as in facts.jsonl, or DIRECTORY.parquet/")
     raise _unknown(path)
