@@ -168,6 +168,15 @@ def test_a_problem_says_where_and_why_without_content(tmp_path: Path) -> None:
     assert not batch.recognised
 
 
+def test_an_unreadable_span_says_where_its_line_begins(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    broken = line(2).replace(b'"spanId"', b'"spun"')
+    path.write_bytes(broken + b"\n" + line(1) + b"\n" + broken + b"\n")
+    places = [item.place for _, batch in read(expand([str(path)])) for item in batch.items if type(item) is Rejected]
+    pointer = "/resourceSpans/0/scopeSpans/0/spans/0"
+    assert places == [pointer, f"byte {len(broken) + len(line(1)) + 2}, {pointer}"]
+
+
 def test_numbers_and_offsets_point_at_the_start_of_each_document(tmp_path: Path) -> None:
     path = tmp_path / "in.json"
     data = b"\n" + line(1) + b"\n" + pretty(2) + b"\n" + line(3)

@@ -338,16 +338,17 @@ def decode_document(document: Document, *, strict: bool = False) -> Batch:
             batch = decode_scn(document.data) or batch
     else:
         batch = decode_protobuf(document.data, strict=strict)
-    for item in batch.items:
-        if type(item) is Rejected and not item.place:
-            return msgspec.structs.replace(batch, items=[_placed(item, document) for item in batch.items])
+    if any(type(item) is Rejected and (document.offset or not item.place) for item in batch.items):
+        return msgspec.structs.replace(batch, items=[_placed(item, document) for item in batch.items])
     return batch
 
 
 def _placed(item: Any, document: Document) -> Any:
-    if type(item) is Rejected and not item.place:
-        return msgspec.structs.replace(item, place=f"byte {document.offset}")
-    return item
+    """A pointer is one into its document: behind the first one it says where that begins."""
+    if type(item) is not Rejected or (item.place and not document.offset):
+        return item
+    place = f"byte {document.offset}"
+    return msgspec.structs.replace(item, place=f"{place}, {item.place}" if item.place else place)
 
 
 def read(inputs: Iterable[Input], *, strict: bool = False) -> Iterator[tuple[Document, Batch]]:
