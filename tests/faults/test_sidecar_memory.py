@@ -206,4 +206,4 @@ def test_messages_of_many_grpc_senders_are_part_of_the_budget(sidecar: Sidecar) 
     assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
     assert grpc.StatusCode.OK in codes
     receiver = next(iter(peaks(sidecar).values()))
-    assert receiver < 1.5 * BOUND  # sixteen times 55 MiB were sent; 449 to 501 MiB were seen, without turns 886
+    assert receiver < 1.25 * BOUND  # sixteen times 55 MiB were sent; 449 MiB were seen, without turns 886

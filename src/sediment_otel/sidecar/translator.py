@@ -12,6 +12,7 @@ window a request of an earlier run has behind it; a clock that was set back make
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -43,6 +44,8 @@ GROUP_REQUESTS = 64
 CACHE_BYTES = 16 * 1024 * 1024
 #: Spans that are remembered at most; requests past that wait in the journal.
 MOST_SPANS = 120_000
+#: Requests that are read from the journal at one time.
+PORTION = 256
 #: Log records wait this many windows for their span: SDKs send records every second, spans every five.
 RECORD_WINDOWS = 2.0
 #: A stream of records without spans is cut after so many windows, however young its last one is.
@@ -121,6 +124,9 @@ class Translator:
         noted = json.loads(store.note(self._note) or "[]")
         self._done_before = {int(number) for number in noted}
         self._tick = 0.0
+        self._now = 0.0
+        #: When the last request that was read arrived.
+        self._read_until = -math.inf
 
     def close(self) -> None:
         """Let go of the journal."""
@@ -136,16 +142,21 @@ class Translator:
 
     def step(self, now: float, wall: int) -> float:
         """Do what is due; the seconds after which to come back (0: at once)."""
-        more = self._read(now, wall)
+        self._now = now
+        full = self._traces.spans >= MOST_SPANS and bool(self._waiting)
+        all_read = not full and self._read(now, wall)
+        # Windows are over as far as the journal was read: what lies behind in it may have arrived in time.
+        over = now if all_read else self._read_until
+        due = now if full and self._waiting[0].due > over else over  # nothing more can be read before something leaves
         worked = False
-        if self._waiting and self._waiting[0].due <= now:
-            self._translate_due(now)
+        if self._waiting and self._waiting[0].due <= due:
+            self._translate_due(due)
             worked = True
         if now >= self._tick:
             self._tick = now + min(0.25, max(self._window / 4, 0.02))
-            self._look_after_held(now)
+            self._look_after_held(over)
             self._forget(now)
-        if more or (worked and self._waiting and self._waiting[0].due <= now):
+        if not (all_read or full) or (worked and self._waiting and self._waiting[0].due <= due):
             return 0.0
         if self._waiting:
             return max(0.0, min(0.05, self._waiting[0].due - now))
@@ -154,10 +165,10 @@ class Translator:
     # -- reading the journal
 
     def _read(self, now: float, wall: int) -> bool:
-        if self._traces.spans >= MOST_SPANS and self._waiting:
-            return False
+        """Read on in the journal; whether that was all of it."""
         rows = self._database.execute(
-            "SELECT id, arrived, entries, translated FROM requests WHERE id > ? ORDER BY id LIMIT 256", (self._last,)
+            "SELECT id, arrived, entries, translated FROM requests WHERE id > ? ORDER BY id LIMIT ?",
+            (self._last, PORTION),
         ).fetchall()
         for number, arrived, packed, state in rows:
             self._last = number
@@ -167,21 +178,21 @@ class Translator:
                     continue
                 with self._attempts.at([number]) if not self._attempts.given_up(number) else nullcontext():
                     entries = look(self._load(number), self._settings)
-            age = min(max((wall - arrived) / 1e9, 0.0), self._keep)
-            self._arrived[number] = now - age
+            self._arrived[number] = arrival = now - max((wall - arrived) / 1e9, 0.0)
+            self._read_until = max(self._read_until, arrival)
             if state == WAITING and number in self._done_before:
                 state = DONE
                 self._report(Done(translated=[number]))
             self._traces.add(number, entries, settled=state != WAITING, free=state == FREE)
             if state == WAITING:
-                self._waiting.append(_Waiting(number, now + max(self._window - age, 0.0)))
+                self._waiting.append(_Waiting(number, arrival + self._window))
             elif state == DONE:
-                self._held[number] = now + max(self._window * RECORD_WINDOWS - age, 0.0)
+                self._held[number] = arrival + self._window * RECORD_WINDOWS
             else:
-                self._kept.append((now + self._keep - age, number))
+                self._kept.append((arrival + self._keep, number))
         if rows:
             self._confirm()
-        return len(rows) == 256
+        return len(rows) < PORTION
 
     def _confirm(self) -> None:
         """Forget the groups that the journal knows."""
@@ -353,7 +364,7 @@ class Translator:
         for number in finished:
             self._held[number] = self._arrived.get(number, now) + self._window * RECORD_WINDOWS
         for number in {*finished, *touched}:
-            self._free_if_done(number, now, done)
+            self._free_if_done(number, done)
         self._report(done)
 
     def _store_rows(self, rows: list[Row], finished: Iterable[int]) -> Callable[[], object]:
@@ -371,16 +382,16 @@ class Translator:
 
         return self._store.commit_later(deliveries, outcomes, {self._note: json.dumps(noted)})
 
-    def _free_if_done(self, number: int, now: float, done: Done) -> None:
+    def _free_if_done(self, number: int, done: Done) -> None:
         if number in self._held and not self._traces.waits_for_records(number) and not self._traces.lends(number):
-            self._free(number, now, done)
+            self._free(number, done)
 
-    def _free(self, number: int, now: float, done: Done) -> None:
+    def _free(self, number: int, done: Done) -> None:
         del self._held[number]
         self._attempts.deaths.pop(number, None)
         done.free.append(number)
         self._drop_cached(number)
-        self._kept.append((now + self._keep, number))
+        self._kept.append((self._now + self._keep, number))
 
     def _report(self, done: Done) -> None:
         self._groups += 1
@@ -418,7 +429,7 @@ class Translator:
             if number not in self._held or self._traces.waits_for_records(number):
                 continue
             if not self._traces.lends(number, may_come=False):
-                self._free(number, now, done)
+                self._free(number, done)
         if done.free or done.counts:
             self._report(done)
 
