@@ -96,6 +96,8 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
         ({"tls_cert": "/nowhere/c", "tls_key": "/nowhere/k"}, "tls_cert"),
         ({"sinks": ["facts.txt"]}, r"sinks: facts\.txt: is no sink"),
         ({"sinks": ["s3://bucket/facts.jsonl"]}, "cannot be added to"),
+        ({"sinks": ["facts.jsonl.gz"]}, "cannot be added to"),
+        ({"sinks": ["facts.parquet"]}, "cannot be added to"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, str], words: str) -> None:

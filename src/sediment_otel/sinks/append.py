@@ -29,8 +29,6 @@ class JsonLinesAppend(SinkBase):
     """Facts added to the end of a plain file. With `durable` each batch is flushed to the device."""
 
     def __init__(self, path: str, options: SinkOptions = DEFAULT_OPTIONS) -> None:
-        if path.lower().endswith((".gz", ".zst")):
-            raise SinkError("cannot be added to", path, "write to a plain FILE.jsonl, or to a store (FILE.db)")
         self._path = path
         self._durable = options.durable
         self._repeats = Repeats(options.may_repeat)

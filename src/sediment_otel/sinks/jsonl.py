@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from .append import JsonLinesAppend
 from .atomic import AtomicFile, sink_error
-from .base import DEFAULT_OPTIONS, Delivery, Receipt, SinkBase, SinkError, SinkOptions, UnknownSink
+from .base import DEFAULT_OPTIONS, Delivery, Receipt, SinkBase, SinkError, SinkOptions
 from .remote import is_remote, shown, written
 from .seen import Repeats
 
@@ -173,15 +173,8 @@ class JsonLinesStream(_Lines):
         self._finish()
 
 
-def cannot_grow(path: str) -> UnknownSink:
-    """An object of a store is written whole: a run that goes on and on cannot add to it."""
-    return UnknownSink("cannot be added to", shown(path), "write to a directory of Parquet files (URL/facts.parquet/)")
-
-
 def json_lines(path: str, options: SinkOptions = DEFAULT_OPTIONS) -> SinkBase:
     """The sink for a file name or URL: replaces the file, or adds to it with the option `append`."""
-    if options.append and is_remote(path):
-        raise cannot_grow(path)
     return JsonLinesAppend(path, options) if options.append else JsonLinesFile(path, options)
 
 

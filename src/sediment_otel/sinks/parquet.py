@@ -121,9 +121,6 @@ def parquet(location: str, options: SinkOptions = DEFAULT_OPTIONS) -> SinkBase:
         raise SinkError("needs pyarrow", where, "install it: pip install 'sediment-otel[parquet]'") from None
     if location.split("?", 1)[0].endswith("/"):
         return ParquetDirectory(location, options)
-    if options.append:
-        where = shown(location) if is_remote(location) else location
-        raise SinkError("cannot be added to", where, "write to a directory: the name with a slash at its end")
     return ParquetFile(location, options)
 
 

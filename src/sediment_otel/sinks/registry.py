@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from .base import Sink, SinkError, SinkOptions, UnknownSink
-from .jsonl import cannot_grow
-from .remote import is_remote
 
 
 class SinkRow(NamedTuple):
@@ -22,7 +20,8 @@ class SinkRow(NamedTuple):
     `names` are whole names, `suffixes` ends of file names, `schemes` of URLs. `factory` is
     `module:callable`, imported when the sink is first used; it takes the location (unless the sink is
     known by name alone) and a `SinkOptions`. `remote` sinks are also known by the suffix of any URL, whose
-    scheme is fsspec's affair.
+    scheme is fsspec's affair. To names with an ending of `whole`, and to any URL if `whole_remote`, nothing can be
+    added: they appear whole or not at all. `instead` says where one can add.
     """
 
     factory: str
@@ -31,6 +30,9 @@ class SinkRow(NamedTuple):
     suffixes: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ()
     remote: bool = False
+    whole: tuple[str, ...] = ()
+    whole_remote: bool = False
+    instead: str = ""
 
 
 _HERE = "sediment_otel.sinks"
@@ -42,12 +44,18 @@ SINKS: tuple[SinkRow, ...] = (
         "FILE.jsonl (also .ndjson, with .gz or .zst)",
         suffixes=JSON_LINES_SUFFIXES,
         remote=True,
+        whole=(".gz", ".zst"),
+        whole_remote=True,
+        instead="write to a plain local FILE.jsonl, to a store (FILE.db) or to a directory of Parquet files"
+        " (facts.parquet/, also as a URL)",
     ),
     SinkRow(
         f"{_HERE}.parquet:parquet",
         "FILE.parquet (or DIRECTORY.parquet/, by day and organisation)",
         suffixes=(".parquet", ".parquet/"),
         remote=True,
+        whole=(".parquet",),
+        instead="write to a directory: the name with a slash at its end",
     ),
     SinkRow(f"{_HERE}.store:Store", "FILE.db (also .sqlite, .sqlite3)", suffixes=(".db", ".sqlite", ".sqlite3")),
     SinkRow(f"{_HERE}.kafka:KafkaSink", "kafka://BROKERS/TOPIC", schemes=("kafka",)),
@@ -68,25 +76,24 @@ SINKS: tuple[SinkRow, ...] = (
     ),
 )
 #: Existing devices and pipes, whatever their name (/dev/null, /dev/stdout), take JSON Lines.
-_JSON_LINES = f"{_HERE}.jsonl:json_lines"
+_FOR_DEVICES = f"{_HERE}.jsonl:json_lines"
 # Two letters at least: `c:\facts.db` is a path.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
 def open_sink(url: str, **options: Any) -> Sink:
     """The sink that `url` names, opened. `options` are those of `SinkOptions`. Raises `SinkError`."""
-    factory, *named = _find(url)
-    return cast(Sink, _load(factory)(*named, SinkOptions(**options)))
+    chosen = SinkOptions(**options)
+    factory, *named = _find(url, chosen.append)
+    return cast(Sink, _load(factory)(*named, chosen))
 
 
 def check_sink(url: str) -> None:
-    """Raises `UnknownSink` where `url` names no sink to which facts can be added one run after the other."""
-    factory, *named = _find(url)
-    if factory == _JSON_LINES and named and is_remote(named[0]):
-        raise cannot_grow(url)
+    """Raises `UnknownSink` where `url` names no sink that facts can be added to; nothing is loaded or opened."""
+    _find(url, append=True)
 
 
-def _find(url: str) -> tuple[str, ...]:
+def _find(url: str, append: bool) -> tuple[str, ...]:
     """What makes the sink, and what it is to be told besides its options."""
     for row in SINKS:
         if url in row.names:
@@ -96,8 +103,11 @@ def _find(url: str) -> tuple[str, ...]:
         for row in SINKS:
             if scheme[1].lower() in row.schemes:
                 return row.factory, url
+        name = url.split("?", 1)[0].lower()
         for row in SINKS:
-            if row.remote and url.split("?", 1)[0].lower().endswith(row.suffixes):
+            if row.remote and name.endswith(row.suffixes):
+                if append and (row.whole_remote or name.endswith(row.whole)):
+                    raise _written_whole(url, row)
                 return row.factory, url
         raise _unknown(f"{scheme[1]}://…")
     path = unquote(urlsplit(url).path) if scheme else url
@@ -105,12 +115,20 @@ def _find(url: str) -> tuple[str, ...]:
         raise _unknown("a name with a NUL in it")
     for row in SINKS:
         if path.lower().endswith(row.suffixes):
+            if append and path.lower().endswith(row.whole):
+                raise _written_whole(path, row)
             return row.factory, path
     if is_device(path):
-        return _JSON_LINES, path
+        return _FOR_DEVICES, path
     if os.path.isdir(path):
         raise UnknownSink("is a directory", path, "name a file in it, as in facts.jsonl, or DIRECTORY.parquet/")
     raise _unknown(path)
+
+
+def _written_whole(location: str, row: SinkRow) -> SinkError:
+    from .remote import is_remote, shown
+
+    return UnknownSink("cannot be added to", shown(location) if is_remote(location) else location, row.instead)
 
 
 def is_device(path: str) -> bool:
