@@ -6,16 +6,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sediment_otel.genai import Subject
 from sediment_otel.settings import Settings
-from sediment_otel.telemetry import Resource, Scope, Span
+from sediment_otel.telemetry import Resource, Scope, Span, SpanEvent
 from sediment_otel.translate import call
 from sediment_otel.translate.result import NOTHING
-from sediment_otel.translate.short import short_way
+from sediment_otel.translate.short import read_short
 
 SETTINGS = Settings(org="acme")
 RESOURCE = Resource(attributes={"service.name": "agent"})
@@ -59,9 +60,9 @@ ANSWER = {"role": "assistant", "parts": [{"type": "text", "content": "Four."}], 
 
 def test_an_ordinary_call_takes_the_short_way() -> None:
     found = span([USER], [ANSWER], [{"type": "text", "content": "Be brief."}])
-    taken = short_way(Subject(found), SETTINGS, NOTHING, call.detect(found))
-    assert taken is not None
-    assert taken.encoded == call.translate_subject(Subject(found), SETTINGS, whole=True).encoded
+    assert read_short(Subject(found), SETTINGS, NOTHING, call.detect(found)) is not None
+    short, general = both(found)
+    assert short == general is not None
 
 
 def test_text_of_the_span_stands_in_raw_as_it_is() -> None:
@@ -247,6 +248,20 @@ def test_scalars_come_out_alike(more: dict[str, Any]) -> None:
         assert encoded is not None
         assert encoded == general == found[0][0]
         assert b"sk-fictitious" not in encoded
+
+
+def test_what_has_no_attributes_has_none_however_often_it_comes() -> None:
+    """Keys that come again are written another way; no keys are no object."""
+    for number in range(3):
+        bare = msgspec.structs.replace(
+            span([USER], [ANSWER]),
+            resource=Resource(dropped_attributes=number + 1),
+            scope=Scope(name=f"s{number}"),
+            events=[SpanEvent(name="e")],
+        )
+        encoded = call.translate_subject(Subject(bare), SETTINGS).encoded
+        assert encoded is not None
+        assert b'"attributes":{}' not in encoded
 
 
 texts = st.text(max_size=40) | st.sampled_from(

@@ -32,7 +32,7 @@ from .parts import Aside, fact_input, fact_output, finish_reasons, genai_input
 from .raw import build_raw
 from .residual import droppable
 from .result import NOTHING, Context, Translation, bounded, skipped
-from .short import Draft, build_short, finish_short, read_short, short_way
+from .short import Built, Draft, build_short, finish_short, read_short
 
 _RESIDUAL = RawMode.RESIDUAL.value
 
@@ -56,14 +56,7 @@ def translate_subject(
     With `whole` the general way is taken even where the short one is open: the translation then has its
     reading and the provenance of each field. The fact is the same.
     """
-    detection = subject.detection or detect(subject.span)
-    try:
-        found = _skipped_at_once(subject, settings, context, detection)
-        if found is None and not whole:
-            found = short_way(subject, settings, context, detection)
-        return found or _general(subject, settings, context, detection)
-    except RecursionError:
-        return _too_deep(subject, detection)
+    return _finished(_built(_read(subject, settings, context, whole), settings), settings)
 
 
 #: How many calls go through the steps together: more do not fit the processor's caches.
@@ -72,29 +65,35 @@ TOGETHER = 16
 
 def translate_subjects(given: Sequence[tuple[Subject, Context]], settings: Settings) -> list[Translation]:
     """Translate subjects, each with its context, side by side: what `translate_subject` says of each, in order."""
-    found: list[Translation | None] = [None] * len(given)
-    detections = [subject.detection or detect(subject.span) for subject, _ in given]
-    drafts: list[tuple[int, Draft]] = []
-    for place, ((subject, context), detection) in enumerate(zip(given, detections, strict=True)):
-        try:
-            found[place] = _skipped_at_once(subject, settings, context, detection)
-            if found[place] is None:
-                draft = read_short(subject, settings, context, detection)
-                if draft is None:
-                    found[place] = _general(subject, settings, context, detection)
-                else:
-                    drafts.append((place, draft))
-        except RecursionError:
-            found[place] = _too_deep(subject, detection)
-    for place, draft in drafts:
-        try:
-            build_short(draft, settings)
-        except RecursionError:
-            found[place] = _too_deep(draft.subject, draft.detection)
-    for place, draft in drafts:
-        if draft.envelope is not None:
-            found[place] = finish_short(draft, settings)
-    return [each for each in found if each is not None]
+    drafts = [_read(subject, settings, context) for subject, context in given]
+    built = [_built(each, settings) for each in drafts]
+    return [_finished(each, settings) for each in built]
+
+
+# -- the steps; what the short way does not take is translated in the first one
+
+
+def _read(subject: Subject, settings: Settings, context: Context, whole: bool = False) -> Translation | Draft:
+    detection = subject.detection or detect(subject.span)
+    try:
+        found = _skipped_at_once(subject, settings, context, detection)
+        draft = read_short(subject, settings, context, detection) if found is None and not whole else None
+        return found or draft or _general(subject, settings, context, detection)
+    except RecursionError:
+        return _too_deep(subject, detection)
+
+
+def _built(given: Translation | Draft, settings: Settings) -> Translation | Built:
+    if isinstance(given, Translation):
+        return given
+    try:
+        return build_short(given, settings)
+    except RecursionError:
+        return _too_deep(given.subject, given.detection)
+
+
+def _finished(given: Translation | Built, settings: Settings) -> Translation:
+    return given if isinstance(given, Translation) else finish_short(given, settings)
 
 
 def _too_deep(subject: Subject, detection: Detection) -> Translation:

@@ -33,7 +33,7 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 def _uuid5(begun: Any, name: str) -> str:
     """`uuid.uuid5` of a namespace whose hash is begun already, as text."""
     digest = begun.copy()
-    digest.update(name.encode() if name.isascii() else name.encode("utf-8", "surrogatepass"))
+    digest.update(name.encode("utf-8", "surrogatepass"))
     text = digest.hexdigest()
     return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:32]}"
 
@@ -46,11 +46,6 @@ def capture_id(capture_key: str) -> str:
 def inference_call_id(org_id: str, capture: str) -> str:
     """The id that Sediment itself gives a call captured under `capture` in the organisation."""
     return _uuid5(_SEDIMENT, f'["{org_id}","{capture}"]')
-
-
-def call_id_of_span(org_id: str, trace_id: str, span_id: str) -> str:
-    """The id of the call that a span is."""
-    return _uuid5(_SEDIMENT, f'["{org_id}","{_uuid5(_CAPTURE, f"{trace_id}:{span_id}")}"]')
 
 
 def usable_id(value: Any) -> str | None:

@@ -57,6 +57,9 @@ class Layout(msgspec.Struct):
     has_sign: bool
     #: Where each key stands.
     place: Mapping[str, int]
+    #: Whether these keys were seen only once. When they come again, a struct is made for them: it encodes sooner than a
+    #: dict, and takes longer to make than one.
+    is_new: bool = True
 
 
 def layout_of(attributes: Mapping[str, Any]) -> Layout:
@@ -73,31 +76,25 @@ def layout_of_keys(keys: tuple[str, ...]) -> Layout:
             if len(_KNOWN) >= _MOST:
                 _KNOWN.clear()
             _KNOWN[keys] = found
-            found.pack = _Pack(found)
+    elif found.is_new:
+        found.is_new = False
+        found.pack = _struct_of(found.ordered) or found.pack
     return found
 
 
-class _Pack:
-    """Puts values together as a dict; from the second time on as a struct made for these keys, which encodes sooner."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._used = False
-
-    def __call__(self, *values: Any) -> dict[str, Any]:
-        layout = self._layout
-        if self._used and layout.ordered:
-            layout.pack = _struct_of(layout.ordered)
-        self._used = True
-        return dict(zip(layout.ordered, values, strict=True))
+def _dict_of(keys: tuple[str, ...]) -> Callable[..., Any]:
+    return lambda *values: dict(zip(keys, values, strict=True))
 
 
-def _struct_of(keys: tuple[str, ...]) -> Callable[..., Any]:
+def _struct_of(keys: tuple[str, ...]) -> Callable[..., Any] | None:
+    """A struct that encodes as an object of these keys; None where JSON has to escape one, or there is none."""
+    if not keys:
+        return None
     names = [f"at_{place}" for place in range(len(keys))]
     try:
         return msgspec.defstruct("Attributes", names, rename=dict(zip(names, keys, strict=True)), gc=False)
-    except ValueError:  # a key that would have to be escaped in JSON
-        return lambda *values: dict(zip(keys, values, strict=True))
+    except ValueError:
+        return None
 
 
 _KNOWN: dict[tuple[str, ...], Layout] = {}
@@ -113,7 +110,7 @@ def _layout(keys: tuple[str, ...]) -> Layout:
     return Layout(
         ordered=ordered,
         values=itemgetter(*ordered) if len(ordered) > 1 else lambda attributes: tuple(attributes.values()),
-        pack=lambda *values: dict(zip(ordered, values, strict=True)),
+        pack=_dict_of(ordered),
         special=tuple((place, key) for place, key in enumerate(ordered) if key in _SPECIAL),
         model=first(*_FIELDS["response_model"], *_FIELDS["request_model"]),
         provider=first(*_FIELDS["model_provider"]),

@@ -3,10 +3,10 @@
 
 Most spans of current instrumentations carry their messages as JSON text in the span's attributes, already in
 the shape of a fact (`formats.canonical` checks that while it decodes), and scalars as the conventions type
-them. `short_way` takes these in one go. Whatever is out of the ordinary makes it return None, and the
-general way (`call`) goes on from the start. Both give the same bytes; a test holds them together.
+them. Whatever is out of the ordinary makes `read_short` return None, and the general way (`call`) goes on from
+the start. Both give the same bytes; a test holds them together.
 
-It has three steps: read, build, finish. Several calls together go through each of them side by side
+The short way has three steps: read, build, finish. Several calls together go through each of them side by side
 (`call.translate_subjects`), which is sooner done than one call after the other: the code and the tables of one
 step stay in the processor's caches.
 
@@ -55,7 +55,7 @@ class _Unusual(Exception):
 
 
 class Draft(msgspec.Struct, gc=False):
-    """A call on the short way: what was read, then the fact that was built from it, not yet encoded."""
+    """A call on the short way, read and judged."""
 
     subject: Subject
     context: Context
@@ -72,20 +72,19 @@ class Draft(msgspec.Struct, gc=False):
     response_id: str | None
     input_tokens: int | None
     output_tokens: int | None
-    envelope: Envelope | None = None
+    duration_ms: int
+    observed_at: str
 
 
-def short_way(subject: Subject, settings: Settings, context: Context, detection: Detection) -> Translation | None:
-    """The fact of a call that leaves nothing to decide, or None. The span is a call, not failed, no wrapper."""
-    draft = read_short(subject, settings, context, detection)
-    if draft is None:
-        return None
-    build_short(draft, settings)
-    return finish_short(draft, settings)
+class Built(msgspec.Struct, gc=False):
+    """The fact that was built from a draft, not yet redacted and encoded."""
+
+    draft: Draft
+    envelope: Envelope
 
 
 def read_short(subject: Subject, settings: Settings, context: Context, detection: Detection) -> Draft | None:
-    """The first step: everything is read and judged. None where the general way must judge."""
+    """The first step. None where the general way must judge. The span is a call, not failed, no wrapper."""
     span = subject.span
     attributes = span.attributes
     start, end = span.start_ns, span.end_ns
@@ -137,19 +136,22 @@ def read_short(subject: Subject, settings: Settings, context: Context, detection
             _text(attributes, layout.response_id),
             _number(attributes, layout.input_tokens),
             _number(attributes, layout.output_tokens),
+            (end - start) // 1_000_000,
+            identity.instant(end),
         )
     except _Unusual:
         return None
 
 
-def build_short(draft: Draft, settings: Settings) -> None:
+def build_short(draft: Draft, settings: Settings) -> Built:
     """The second step: the fact's fields and `raw`."""
     subject, layout, provider = draft.subject, draft.layout, draft.provider
     span = subject.span
-    start, end = span.start_ns or 0, span.end_ns or 0
-    draft.envelope = Envelope(
+    envelope = Envelope(
         schema_version=1,
-        inference_call_id=identity.call_id_of_span(settings.org, span.trace_id, span.span_id),
+        inference_call_id=identity.inference_call_id(
+            settings.org, identity.capture_id(f"{span.trace_id}:{span.span_id}")
+        ),
         org_id=settings.org,
         session_id=draft.session_id,
         user_id=draft.user_id,
@@ -163,9 +165,9 @@ def build_short(draft: Draft, settings: Settings) -> None:
         output_messages=msgspec.Raw(draft.outputs),
         input_tokens=draft.input_tokens,
         output_tokens=draft.output_tokens,
-        duration_ms=(end - start) // 1_000_000,
+        duration_ms=draft.duration_ms,
         model_call_id=draft.response_id,
-        observed_at=identity.instant(end),
+        observed_at=draft.observed_at,
         raw=build_raw(
             subject,
             dialect=gen_ai.NAME,
@@ -177,12 +179,12 @@ def build_short(draft: Draft, settings: Settings) -> None:
             layout=layout,
         ),
     )
+    return Built(draft, envelope)
 
 
-def finish_short(draft: Draft, settings: Settings) -> Translation:
+def finish_short(built: Built, settings: Settings) -> Translation:
     """The last step: redacted and encoded."""
-    envelope = draft.envelope
-    assert envelope is not None, "built before"
+    draft, envelope = built.draft, built.envelope
     found = Translation(
         Outcome.FACT,
         draft.subject.span,
