@@ -4,12 +4,13 @@
 Most spans of current instrumentations hold nothing but text, readable reasoning, tool calls with an
 object of arguments and tool results, under the usual roles. For these the typed decoder checks every
 shape while it parses, and nothing is left for the translation to decide. Whatever does not fit (an
-unknown key or part type, arguments as text, a result that is JSON text, a sentinel, a blank reasoning,
-another role) makes `decode` return None, and the general way takes over. Both ways give the same fact.
+unknown key or part type, arguments as text or of many levels, a result that is JSON text, a sentinel, a blank
+reasoning, another role) makes `decode` return None, and the general way takes over. Both ways give the same fact.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -24,10 +25,13 @@ LONGEST_SENTINEL = max(map(len, SENTINELS))
 _SHORT = LONGEST_SENTINEL + 9
 
 
-#: Values that nest a little: the parser says so while it reads.
+# Arguments of tools, nested as deep as tools take them: the parser sees while it reads that they are not deeper.
 _Leaf = str | int | float | bool | None
-_Flat = _Leaf | list[_Leaf] | dict[str, _Leaf]
-_Nested = _Leaf | list[_Flat] | dict[str, _Flat]
+_One = _Leaf | list[_Leaf] | dict[str, _Leaf]
+_Two = _Leaf | list[_One] | dict[str, _One]
+_Three = _Leaf | list[_Two] | dict[str, _Two]
+_Four = _Leaf | list[_Three] | dict[str, _Three]
+_Five = _Leaf | list[_Four] | dict[str, _Four]
 
 
 class Text(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
@@ -47,15 +51,7 @@ class ToolCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown
 
     id: str
     name: str
-    arguments: dict[str, Any]
-
-
-class FlatCall(msgspec.Struct, tag="tool_call", tag_field="type", forbid_unknown_fields=True, gc=False):
-    """A tool call whose arguments nest a little at most."""
-
-    id: str
-    name: str
-    arguments: dict[str, _Nested]
+    arguments: dict[str, _Five]
 
 
 class ToolResponse(msgspec.Struct, tag="tool_call_response", tag_field="type", forbid_unknown_fields=True, gc=False):
@@ -74,14 +70,13 @@ class ToolResult(msgspec.Struct, tag="tool_call_response", tag_field="type", gc=
 
 Role = Literal["system", "user", "assistant", "tool", "developer"]
 PartOnTheWay = Text | Reasoning | ToolCall | ToolResponse
-_BarePart = Text | Reasoning | FlatCall | ToolResponse
 
 
 class BareMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A message of role and parts alone, the usual one of a history. It encodes as `facts.InferenceMessage` does."""
 
     role: Role
-    parts: list[_BarePart]
+    parts: list[PartOnTheWay]
     finish_reason: None = None
 
 
@@ -110,7 +105,7 @@ _NULL_REASON = len(',"finish_reason":null')
 _SURPLUS_OF_RESULT = len("response") - len("result")
 _NULL_NAME = len(',"name":null')
 _NO_ID = frozenset({"", "None", "null"})
-_LONGEST_NO_ID = max(map(len, _NO_ID))
+_VISIBLE = re.compile("[!-~]+").fullmatch
 #: Arguments and results stand in a part, in a list, in a message, in a list.
 _DEPTH_LEFT = MAX_DEPTH - 4
 _CONTAINERS = frozenset({dict, list})
@@ -142,7 +137,7 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
             if kind is Text:
                 if len(part.content) < _SHORT and part.content.strip() in SENTINELS:
                     return None
-            elif kind is FlatCall:
+            elif kind is ToolCall:
                 ids.append(part.id)
             elif kind is ToolResponse:
                 result = part.response
@@ -156,10 +151,6 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
                 ids.append(part.id)
                 parts[0 if len(parts) == 1 else parts.index(part)] = ToolResult(part.id, result)
                 surplus += _SURPLUS_OF_RESULT
-            elif kind is ToolCall:
-                ids.append(part.id)
-                if is_too_deep(part.arguments, _DEPTH_LEFT):
-                    return None
             else:
                 content = part.content
                 if not content or content.isspace() or (len(content) < _SHORT and content.strip() in SENTINELS):
@@ -170,8 +161,8 @@ def decode_messages(text: str, *, answer: bool) -> Decoded | None:
 
 
 def _are_plain(ids: list[str]) -> bool:
-    """Whether all ids can be taken as they are: one look at the usual ones, made of letters, digits and `_`."""
-    return (min(map(len, ids)) > _LONGEST_NO_ID and "".join(ids).isidentifier()) or all(map(_plain_id, ids))
+    """Whether all ids can be taken as they are: one look at the usual ones, in which every character is seen."""
+    return (_NO_ID.isdisjoint(ids) and _VISIBLE("".join(ids)) is not None) or all(map(_plain_id, ids))
 
 
 def _settled(messages: list[CheckedMessage], surplus: int, answer: bool) -> int | None:

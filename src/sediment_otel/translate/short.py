@@ -29,7 +29,6 @@ from ..facts import MAX_INTEGER
 from ..formats.canonical import (
     CheckedMessage,
     Decoded,
-    FlatCall,
     Text,
     ToolCall,
     decode_messages,
@@ -260,12 +259,9 @@ def _system(text: str) -> _System:
     return _System(tuple(part.content for part in parts), message[:-1] + b",", stored)
 
 
-_CALLS = frozenset({ToolCall, FlatCall})
-
-
 def _calls_first(messages: list[Any]) -> bool:
     return any(
-        type(part) in _CALLS and type(behind) not in _CALLS
+        type(part) is ToolCall and type(behind) is not ToolCall
         for message in messages
         if len(message.parts) > 1
         for part, behind in pairwise(message.parts)
